@@ -1,0 +1,35 @@
+# The layout is the architecture: a folder of src/ is a layer, an object library of its own, and sees the headers of
+# the folders below it and no others.  So an include that points upwards does not compile.
+#
+#   sl_layer(ops SOURCES check.c BELOW tensor base [LIBS PkgConfig::X])
+#
+# defines the target sl_ops.  `BELOW` names every folder whose headers it may include.
+
+set(SL_VIEWS ${CMAKE_BINARY_DIR}/layers) # one folder a layer, holding a link to that layer's sources and nothing else
+
+add_library(sl_flags INTERFACE)
+target_compile_options(sl_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror
+  -fno-math-errno -ffp-contract=off -g)
+target_compile_definitions(sl_flags INTERFACE _GNU_SOURCE)
+target_include_directories(sl_flags INTERFACE ${CMAKE_SOURCE_DIR}/include)
+if(SLUICE_SANITIZE)
+  target_compile_options(sl_flags INTERFACE -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(sl_flags INTERFACE -fsanitize=${SLUICE_SANITIZE})
+endif()
+
+function(sl_view layer)
+  file(MAKE_DIRECTORY ${SL_VIEWS}/${layer})
+  file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/${layer} ${SL_VIEWS}/${layer}/${layer} SYMBOLIC)
+endfunction()
+
+function(sl_layer name)
+  cmake_parse_arguments(L "" "" "SOURCES;BELOW;LIBS" ${ARGN})
+  add_library(sl_${name} OBJECT ${L_SOURCES})
+  target_link_libraries(sl_${name} PRIVATE sl_flags Threads::Threads ${L_LIBS})
+  foreach(seen ${name} ${L_BELOW})
+    sl_view(${seen})
+    target_include_directories(sl_${name} PRIVATE ${SL_VIEWS}/${seen})
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY SL_LAYERS sl_${name})
+endfunction()
