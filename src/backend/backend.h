@@ -44,12 +44,19 @@ typedef struct sl_kernel {
   sl_status (*run)(const sl_ctx *ctx, const sl_op_args *args);
 } sl_kernel;
 
+/* Rows of kernels; earlier rows are preferred. */
+typedef struct sl_kernel_table {
+  const sl_kernel *rows;
+  int n;
+} sl_kernel_table;
+
+/* Constant: what depends on the machine is asked through functions, so nothing here has to be set up at start. */
 typedef struct sl_backend {
-  const char *name;           /* "cpu-avx512" */
-  const sl_kernel *kernels;   /* first match wins */
-  int n_kernels;
-  const char *not_compiled;   /* build option that is missing, or NULL */
-  const char *missing;        /* feature that this machine lacks, or NULL */
+  const char *name;                       /* "cpu-avx512" */
+  sl_kernel_table (*const *tables)(void); /* searched in order, first match wins */
+  int n_tables;
+  const char *not_compiled;     /* build option that is missing, or NULL */
+  const char *(*missing)(void); /* the feature that this machine lacks, or NULL; the function may be NULL */
 } sl_backend;
 
 /* The kernel that runs this signature on the backend, or NULL and why not.  why may be NULL. */
