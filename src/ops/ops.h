@@ -41,7 +41,8 @@ typedef enum sl_op {
 } sl_op;
 
 const char *sl_op_name(sl_op op); /* "matmul_bt" */
-/* Whether the operation reads a weight (or the KV cache) whose dtype chooses the kernel; else its signature says F32. */
+/* Whether the operation reads a weight (or the KV cache) whose dtype chooses the kernel; else its signature says F32.
+ */
 bool sl_op_has_dtype(sl_op op);
 
 /* Part of a prompt, or generated.  It chooses the arithmetic (see docs/DESIGN.md, "Two roles"). */
@@ -84,7 +85,7 @@ typedef struct sl_matmul_bt_args {
   int64_t lda, ldo;
 } sl_matmul_bt_args;
 
-/* out[n,:] = scale[first + n] * W[first + n,:], rows first .. first+n_rows-1, as f32 or bf16 (rounded once).
+/* out[n,:] = scale[first + n] * W[first + n,:], rows first .. first+n_rows-1, rounded to f32; or that, rounded to bf16.
  * out: [n_rows,K] of out_dtype (SL_F32 or SL_BF16). */
 typedef struct sl_dequant_rows_args {
   void *out;
@@ -161,9 +162,12 @@ typedef struct sl_expert_ffn_args {
   int M, H, I, top_k, n_experts;
 } sl_expert_ffn_args;
 
-/* p = softmax(logits[m]) in f32 over all E; the top_k largest p by descending p, the lowest id first among equals;
+/* p = softmax(logits[m]) in f32 over all E; the top_k largest by descending logit (p has the same order, but rounding
+ * makes ties of its own), the lowest id first among equals;
  * weights = p, divided by their sum if `renormalize`, then times per_expert_scale[id] (NULL: ones).
- * imposed: [M,top_k] ids to take instead of the largest, or NULL.  ids: [M,top_k] i32 out; weights: [M,top_k] out. */
+ * A row with a NaN gets NaN weights and some distinct ids in range.
+ * imposed: [M,top_k] ids to take instead of the largest (distinct in a row), or NULL.  ids: [M,top_k] i32 out; weights:
+ * [M,top_k] out. */
 typedef struct sl_route_topk_args {
   int32_t *ids;
   float *weights;
@@ -196,7 +200,8 @@ typedef struct sl_kv {
   int n_kv_heads, head_dim, capacity;
 } sl_kv;
 
-/* Rows first_row .. first_row+n_rows-1 of a step belong to one session, at positions first_pos, first_pos+1, ... */
+/* Rows first_row .. first_row+n_rows-1 of a step belong to one session, at positions first_pos, first_pos+1, ...
+ * A step's segments cover its rows 0 .. M-1 one behind the other. */
 typedef struct sl_segment {
   sl_kv kv;
   int first_row, n_rows, first_pos;
