@@ -26,4 +26,10 @@ bool sl_fault_run(void (*fn)(void *arg), void *arg);
 /* After a false: the file and offset of the calling thread's last fault.  path_out may be NULL. */
 void sl_fault_last(char *path_out, size_t path_size, size_t *offset_out);
 
+/* Makes this the calling thread's last fault: how a pool hands a worker's fault on to its caller. */
+void sl_fault_set_last(const char *path, size_t offset);
+
+/* The error of the calling thread's last fault, with its file and offset in the sentence: SL_ERR_IO. */
+sl_status sl_fault_fail(sl_error *err);
+
 #endif

@@ -20,7 +20,8 @@ int sl_pool_threads(const sl_pool *pool);
 
 /* Runs fn for every piece and returns when all are done; the caller works too.  One job at a time per pool; a piece
  * must not call sl_pool_run.  Returns SL_ERR_IO if a piece touched mapped file data that could not be read (see
- * base/fault.h); the other pieces have then still been run or skipped, and the pool can be used again. */
+ * base/fault.h; sl_fault_fail makes the sentence); the other pieces have then still been run or skipped, and the pool
+ * can be used again. */
 sl_status sl_pool_run(sl_pool *pool, int n_pieces, sl_piece_fn fn, void *arg);
 
 /* CPUs this process may run on (sched_getaffinity and the cgroup quota), at least 1. */

@@ -6,17 +6,28 @@
 
 const char *sl_status_name(sl_status status) {
   switch (status) {
-  case SL_OK: return "SL_OK";
-  case SL_ERR_ARGUMENT: return "SL_ERR_ARGUMENT";
-  case SL_ERR_NOT_FOUND: return "SL_ERR_NOT_FOUND";
-  case SL_ERR_FORMAT: return "SL_ERR_FORMAT";
-  case SL_ERR_UNSUPPORTED: return "SL_ERR_UNSUPPORTED";
-  case SL_ERR_MEMORY: return "SL_ERR_MEMORY";
-  case SL_ERR_CONTEXT_FULL: return "SL_ERR_CONTEXT_FULL";
-  case SL_ERR_IO: return "SL_ERR_IO";
-  case SL_ERR_NOT_FINITE: return "SL_ERR_NOT_FINITE";
-  case SL_ERR_STATE: return "SL_ERR_STATE";
-  case SL_ERR_CANCELLED: return "SL_ERR_CANCELLED";
+  case SL_OK:
+    return "SL_OK";
+  case SL_ERR_ARGUMENT:
+    return "SL_ERR_ARGUMENT";
+  case SL_ERR_NOT_FOUND:
+    return "SL_ERR_NOT_FOUND";
+  case SL_ERR_FORMAT:
+    return "SL_ERR_FORMAT";
+  case SL_ERR_UNSUPPORTED:
+    return "SL_ERR_UNSUPPORTED";
+  case SL_ERR_MEMORY:
+    return "SL_ERR_MEMORY";
+  case SL_ERR_CONTEXT_FULL:
+    return "SL_ERR_CONTEXT_FULL";
+  case SL_ERR_IO:
+    return "SL_ERR_IO";
+  case SL_ERR_NOT_FINITE:
+    return "SL_ERR_NOT_FINITE";
+  case SL_ERR_STATE:
+    return "SL_ERR_STATE";
+  case SL_ERR_CANCELLED:
+    return "SL_ERR_CANCELLED";
   }
   return "unknown status";
 }
