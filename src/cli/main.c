@@ -1,0 +1,51 @@
+/* sluice: the program.  A client of sluice.h and of nothing else of the library. */
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "console.h"
+#include "interrupt.h"
+
+static int unknown_command(const char *word) {
+  int n;
+  const cli_command *commands = cli_commands(&n);
+  char names[256] = "";
+  for (int i = 0; i < n; i++) {
+    if (i) strcat(names, ", ");
+    strcat(names, commands[i].name); /* ten short names fit */
+  }
+  console_error("\"%.60s\" is no command; there are %s", word, names);
+  return CLI_USAGE;
+}
+
+/* What the program does when the first word asks for help or the version like a flag. */
+static const char *command_word(const char *word) {
+  if (!strcmp(word, "--help") || !strcmp(word, "-h")) return "help";
+  if (!strcmp(word, "--version") || !strcmp(word, "-V")) return "version";
+  return word;
+}
+
+static int dispatch(int argc, char **argv) {
+  if (argc < 2) {
+    console_error("which command? sluice --help lists them");
+    return CLI_USAGE;
+  }
+  const cli_command *command = cli_command_find(command_word(argv[1]));
+  if (!command) return unknown_command(argv[1]);
+  cli_args args;
+  int status = cli_args_read(&args, command, argc - 2, argv + 2);
+  console_open(cli_on(&args, FLAG_QUIET));
+  if (status == CLI_DONE) status = cli_on(&args, FLAG_HELP) ? cli_print_help(command) : command->run(&args);
+  cli_args_free(&args);
+  return status;
+}
+
+int main(int argc, char **argv) {
+  console_open(false);
+  interrupt_install();
+  sl_error err;
+  if (sl_install_fault_guard(&err) != SL_OK) console_error("%s", err.text);
+  int status = dispatch(argc, argv);
+  int written = out_finish();
+  return status == CLI_DONE ? written : status;
+}

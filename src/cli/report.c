@@ -1,0 +1,94 @@
+#include "report.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "console.h"
+
+double report_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+uint64_t report_peak_bytes(void) {
+  FILE *f = fopen("/proc/self/status", "re");
+  if (!f) return 0;
+  char line[256];
+  unsigned long long kib = 0;
+  while (fgets(line, sizeof line, f))
+    if (sscanf(line, "VmHWM: %llu kB", &kib) == 1) break;
+  fclose(f);
+  return kib * 1024;
+}
+
+static double rate(uint64_t tokens, double seconds) { return tokens && seconds > 0 ? (double)tokens / seconds : 0; }
+
+void report_fill(cli_report *report, const sl_session *session, double ttft_s, const char *ended) {
+  sl_stats stats = {.size = sizeof stats};
+  sl_session_stats(session, &stats);
+  *report = (cli_report){.prompt_tokens = stats.prompt_tokens,
+                         .decode_tokens = stats.decode_tokens,
+                         .prompt_tps = rate(stats.prompt_tokens, stats.prompt_s),
+                         .decode_tps = rate(stats.decode_tokens, stats.decode_s),
+                         .ttft_s = ttft_s,
+                         .peak_bytes = report_peak_bytes(),
+                         .planned_bytes = stats.planned_bytes,
+                         .ended = ended};
+}
+
+const char *report_bytes(char *text, double bytes) {
+  static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  int u = 0;
+  while (bytes >= 1024 && u < 4) bytes /= 1024, u++;
+  snprintf(text, 16, u == 0 || bytes >= 100 ? "%.0f %s" : bytes >= 10 ? "%.1f %s" : "%.2f %s", bytes, units[u]);
+  return text;
+}
+
+/* The arms, as many on a line as fit in 80 columns. */
+static void print_arms(const sl_engine *engine) {
+  char line[256] = "";
+  const char *kernel, *label = "arms";
+  uint64_t runs;
+  for (int i = 0; sl_engine_arm(engine, i, &kernel, &runs); i++) {
+    if (!runs) continue;
+    char arm[80];
+    snprintf(arm, sizeof arm, "  %.50s x%llu", kernel, (unsigned long long)runs);
+    if (strlen(line) + strlen(arm) > 70) {
+      console_report("%-8s%s", label, line);
+      label = "", line[0] = 0;
+    }
+    strcat(line, arm); /* fits: both together are at most 150 */
+  }
+  if (*line) console_report("%-8s%s", label, line);
+}
+
+void report_print(const cli_report *report, const sl_engine *engine) {
+  char peak[16], planned[16];
+  console_report("%-8s  %llu tokens, %.1f tokens/s", "prompt", (unsigned long long)report->prompt_tokens,
+                 report->prompt_tps);
+  console_report("%-8s  %llu tokens, %.1f tokens/s (%s)", "decode", (unsigned long long)report->decode_tokens,
+                 report->decode_tps, report->ended);
+  if (report->ttft_s >= 0) console_report("%-8s  %.3f s to the first token", "latency", report->ttft_s);
+  console_report("%-8s  %s at the peak, %s planned", "memory", report_bytes(peak, (double)report->peak_bytes),
+                 report_bytes(planned, (double)report->planned_bytes));
+  print_arms(engine);
+}
+
+static json_t *arms_json(const sl_engine *engine) {
+  json_t *arms = json_array();
+  const char *kernel;
+  uint64_t runs;
+  for (int i = 0; sl_engine_arm(engine, i, &kernel, &runs); i++)
+    json_array_append_new(arms, json_pack("{s:s, s:I}", "kernel", kernel, "runs", (json_int_t)runs));
+  return arms;
+}
+
+json_t *report_json(const cli_report *report, const sl_engine *engine) {
+  json_t *ttft = report->ttft_s >= 0 ? json_real(report->ttft_s) : json_null();
+  return json_pack("{s:I, s:I, s:f, s:f, s:o, s:I, s:I, s:s, s:o}", "prompt_tokens", (json_int_t)report->prompt_tokens,
+                   "decode_tokens", (json_int_t)report->decode_tokens, "prompt_tps", report->prompt_tps, "decode_tps",
+                   report->decode_tps, "ttft_s", ttft, "peak_bytes", (json_int_t)report->peak_bytes, "planned_bytes",
+                   (json_int_t)report->planned_bytes, "ended", report->ended, "arms", arms_json(engine));
+}

@@ -1,0 +1,31 @@
+/* Aligned columns of text on stdout. */
+#ifndef SL_CLI_TABLE_H
+#define SL_CLI_TABLE_H
+
+#include <stdbool.h>
+
+enum { TABLE_MAX_COLUMNS = 8 };
+
+typedef struct table {
+  int n_columns;
+  bool right[TABLE_MAX_COLUMNS]; /* align right */
+  char **cells;                  /* [n_rows, n_columns], owned */
+  int n_rows, room;
+  bool failed; /* out of memory: it prints nothing */
+} table;
+
+/* align: one letter a column, l or r. */
+void table_init(table *t, const char *align);
+void table_free(table *t);
+/* One row: as many strings as columns; NULL is an empty cell. */
+void table_row(table *t, const char *const *cells);
+/* Where the terminal is narrower than the rows, the widest columns lose the middle of their words. */
+void table_print(const table *t, const char *indent);
+
+/* printf into a new string that the caller frees, "" never NULL unless out of memory. */
+char *text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* printf to stdout through console.h. */
+void out_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
