@@ -19,9 +19,9 @@ sl_status sl_tokenizer_parse(const char *json, size_t size, const char *name, in
                              sl_error *err);
 void sl_tokenizer_free(sl_tokenizer *tokenizer);
 
-int sl_tokenizer_size(const sl_tokenizer *tokenizer);           /* largest id + 1 */
+int sl_tokenizer_size(const sl_tokenizer *tokenizer);                  /* largest id + 1 */
 int sl_tokenizer_id(const sl_tokenizer *tokenizer, const char *piece); /* -1 if there is none; "<bos>" for example */
-size_t sl_tokenizer_bytes(const sl_tokenizer *tokenizer);       /* memory it holds */
+size_t sl_tokenizer_bytes(const sl_tokenizer *tokenizer);              /* memory it holds */
 
 /* Appends nothing and puts nothing in front.  parse_special: added tokens with the special flag are found in the text;
  * those without it always are.  Invalid UTF-8: each maximal ill-formed part becomes one U+FFFD first.
@@ -33,10 +33,10 @@ sl_status sl_tokenizer_encode(const sl_tokenizer *tokenizer, const char *text, s
  * held back until it is a character; each maximal ill-formed part becomes one U+FFFD. */
 typedef struct sl_decoder {
   const sl_tokenizer *tokenizer;
-  bool special;           /* show the names of special tokens */
-  unsigned char held[4];  /* bytes of an unfinished character */
+  bool special;          /* show the names of special tokens */
+  unsigned char held[4]; /* bytes of an unfinished character */
   int n_held;
-  char *text;             /* of the last put; owned */
+  char *text; /* of the last put; owned */
   size_t size, capacity;
 } sl_decoder;
 
