@@ -162,14 +162,20 @@ static void on_fault(int signal, siginfo_t *info, void *context) {
   siglongjmp(f->jump, 1);
 }
 
+/* The old action is taken note of before ours is in place, so that the first fault finds it. */
+static bool install_locked(void) {
+  struct sigaction ours = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK}, found;
+  sigemptyset(&ours.sa_mask);
+  if (sigaction(SIGBUS, NULL, &found) != 0) return false;
+  if (found.sa_flags & SA_SIGINFO && found.sa_sigaction == on_fault) return true;
+  old_action = found;
+  return sigaction(SIGBUS, &ours, NULL) == 0;
+}
+
 sl_status sl_fault_install(sl_error *err) {
-  static bool is_installed; /* under the lock */
-  struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
-  sigemptyset(&action.sa_mask);
   pthread_mutex_lock(&lock);
-  /* The old action is asked for first, so that it is in place when the first fault comes. */
-  bool done = is_installed || (sigaction(SIGBUS, NULL, &old_action) == 0 && sigaction(SIGBUS, &action, NULL) == 0);
-  is_installed = done;
+  bool done = install_locked();
+  int error = errno;
   pthread_mutex_unlock(&lock);
-  return done ? SL_OK : sl_fail(err, SL_ERR_IO, "the handler for SIGBUS cannot be installed: %s", strerror(errno));
+  return done ? SL_OK : sl_fail(err, SL_ERR_IO, "the handler for SIGBUS cannot be installed: %s", strerror(error));
 }

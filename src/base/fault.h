@@ -12,7 +12,8 @@
 
 #include "base/status.h"
 
-/* Installs the SIGBUS handler; idempotent, thread-safe. */
+/* Installs the SIGBUS handler; does nothing while it is in place, and puts it back in front of a handler that somebody
+ * installed since.  Thread-safe. */
 sl_status sl_fault_install(sl_error *err);
 
 /* A mapped region whose faults are ours; path is copied.  At most 4096 regions.  Thread-safe. */
