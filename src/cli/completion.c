@@ -18,8 +18,9 @@ static void print_words_of(const cli_command *command) {
 /* After a flag: its words, a file name, or nothing where only a person knows. */
 static void print_values_of(const cli_flag *flag) {
   if (!flag->metavar) return;
-  out_format("    --%s%s%c) ", flag->name, flag->letter ? "|-" : "", flag->letter ? flag->letter : ')');
-  if (flag->letter) out_format(") ");
+  out_format("    --%s", flag->name);
+  if (flag->letter) out_format("|-%c", flag->letter);
+  out_format(") ");
   if (strchr(flag->metavar, '|')) {
     out_format("COMPREPLY=($(compgen -W \"");
     for (const char *p = flag->metavar; *p; p++) out_format("%c", *p == '|' ? ' ' : *p);

@@ -148,7 +148,7 @@ int out_finish(void) {
   return CLI_FAILED;
 }
 
-bool out_closed(void) { return console.write_error == EPIPE; }
+bool out_failed(void) { return console.write_error != 0; }
 
 bool out_is_terminal(void) { return isatty(STDOUT_FILENO); }
 

@@ -34,8 +34,8 @@ bool out_flush(void);
 /* Closes stdout.  CLI_DONE, or CLI_FAILED with a sentence when something could not be written; a reader that has
  * closed its end (EPIPE) is no failure. */
 int out_finish(void);
-/* Has the reader closed its end? */
-bool out_closed(void);
+/* Has something not been written? */
+bool out_failed(void);
 bool out_is_terminal(void);
 /* Columns of the terminal on stdout; 0 when it is none: no limit. */
 int out_width(void);

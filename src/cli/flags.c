@@ -70,10 +70,10 @@ static const cli_flag FLAGS[CLI_N_FLAGS] = {
     [FLAG_DECODE] = {"decode", 0, "LIST", KIND_IDS, TOKENIZE, 0, 0, "print the text of these ids"},
     [FLAG_PROMPT_TOKENS] = {"prompt-tokens", 'p', "N", KIND_INTEGER, BENCH, 1, 1e9, "tokens of prompt (default 512)"},
     [FLAG_JSON] = {"json", 0, NULL, KIND_SWITCH, INSPECT | PLAN | OPS | BENCH, 0, 0, "print JSON"},
-    [FLAG_THREADS] = {"threads", 0, "N", KIND_ENGINE, COMPUTES, 0, 0, "default: as many as CPUs may be used"},
+    [FLAG_THREADS] = {"threads", 0, "N", KIND_ENGINE, COMPUTES, 0, 0, "default: as many as there are CPUs to use"},
     [FLAG_CHUNK] = {"chunk", 0, "N", KIND_ENGINE, COMPUTES, 0, 0, "tokens of a prompt per step (default 512)"},
     [FLAG_CTX] = {"ctx", 0, "N", KIND_ENGINE, COMPUTES, 0, 0,
-                  "tokens of context (default: the model's maximum or 8192, grown to what is asked)"},
+                  "tokens of context (default: the smaller of the model's maximum and 8192, grown to what is asked)"},
     [FLAG_MATH] = {"math", 0, "exact|fast", KIND_ENGINE, COMPUTES, 0, 0, "fast rounds matmul inputs to bf16"},
     [FLAG_KV] = {"kv", 0, "f16|f32", KIND_ENGINE, COMPUTES, 0, 0, "type of the keys and values (default f16)"},
     [FLAG_KERNELS] = {"kernels", 0, "auto|avx512|avx2|reference", KIND_ENGINE, COMPUTES, 0, 0,
@@ -106,7 +106,7 @@ int cli_usage(const cli_args *args, const char *format, ...) {
   va_start(list, format);
   vsnprintf(sentence, sizeof sentence, format, list);
   va_end(list);
-  console_error("%s (sluice %s --help lists what there is)", sentence, args->command->name);
+  console_error("%s; sluice %s --help lists what there is", sentence, args->command->name);
   return CLI_USAGE;
 }
 

@@ -13,18 +13,38 @@ static void spell(char *out, size_t size, const cli_flag *flag) {
   snprintf(out, size, "%s--%s%s%s", letter, flag->name, flag->metavar ? " " : "", flag->metavar ? flag->metavar : "");
 }
 
+enum { HELP_AT = 32, HELP_WIDTH = 80 };
+
+/* Words of a sentence from column HELP_AT on. */
+static void print_wrapped(const char *text, int column) {
+  if (column > HELP_AT) out_format("\n"), column = 0;
+  out_format("%*s", HELP_AT - column, "");
+  column = HELP_AT;
+  while (*text) {
+    int word = (int)strcspn(text, " ");
+    if (column > HELP_AT && column + 1 + word > HELP_WIDTH) {
+      out_format("\n%*s", HELP_AT, "");
+      column = HELP_AT;
+    } else if (column > HELP_AT) {
+      out_format(" ");
+      column++;
+    }
+    out_format("%.*s", word, text);
+    column += word;
+    text += word + (text[word] == ' ');
+  }
+  out_format("\n");
+}
+
 static void print_flags(const cli_command *command, bool engine) {
-  table t;
-  table_init(&t, "ll");
   for (int id = 0; id < CLI_N_FLAGS; id++) {
     const cli_flag *flag = cli_flag_get(id);
     if (!cli_command_takes(command, flag) || (flag->kind == KIND_ENGINE) != engine) continue;
     char name[80];
     spell(name, sizeof name, flag);
-    table_row(&t, (const char *const[]){name, flag->help});
+    out_format("  %s  ", name);
+    print_wrapped(flag->help, 4 + (int)strlen(name));
   }
-  table_print(&t, "  ");
-  table_free(&t);
 }
 
 static int print_overview(void) {

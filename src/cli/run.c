@@ -95,9 +95,9 @@ static int check_room(run *r, uint64_t *tokens) {
                   cli_given(r->args, FLAG_CTX) ? " that --ctx sets" : ", the model's maximum");
     return CLI_REFUSED;
   }
-  if (counted && *tokens > ctx)
+  if (counted && *tokens > ctx + 1)
     console_note("%llu tokens were asked for; the context of %llu is full after %llu", (unsigned long long)most,
-                 (unsigned long long)ctx, (unsigned long long)(ctx - r->n_ids));
+                 (unsigned long long)ctx, (unsigned long long)(ctx - r->n_ids + 1)); /* the last is not read again */
   r->most = counted ? most : UINT64_MAX;
   return CLI_DONE;
 }
@@ -226,7 +226,7 @@ static int compute(run *r) {
   }
   if (out_is_terminal() && !r->as_ids) out_write("\n", 1);
   out_flush();
-  if (out_closed()) return CLI_DONE; /* the reader has what it wanted */
+  if (out_failed()) return CLI_DONE; /* a reader that left has what it wanted; out_finish says anything else */
   if (status != SL_OK && !cancelled) {
     console_error("%s", err.text);
     return CLI_FAILED;
