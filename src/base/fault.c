@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <ucontext.h>
 
 enum { MAX_REGIONS = 4096, PATH_SIZE = 512 };
 
@@ -159,6 +160,8 @@ static void on_fault(int signal, siginfo_t *info, void *context) {
   }
   f->offset = (uintptr_t)info->si_addr - atomic_load(&r->start);
   memcpy(f->path, r->path, sizeof f->path);
+  /* Back to the mask from before the signal, should somebody have put a handler of his own around this one. */
+  pthread_sigmask(SIG_SETMASK, &((ucontext_t *)context)->uc_sigmask, NULL);
   siglongjmp(f->jump, 1);
 }
 
