@@ -17,7 +17,7 @@ enum { HELP_AT = 32, HELP_WIDTH = 80 };
 
 /* Words of a sentence from column HELP_AT on. */
 static void print_wrapped(const char *text, int column) {
-  if (column > HELP_AT) out_format("\n"), column = 0;
+  if (column + 2 > HELP_AT) out_format("\n"), column = 0;
   out_format("%*s", HELP_AT - column, "");
   column = HELP_AT;
   while (*text) {
@@ -42,8 +42,8 @@ static void print_flags(const cli_command *command, bool engine) {
     if (!cli_command_takes(command, flag) || (flag->kind == KIND_ENGINE) != engine) continue;
     char name[80];
     spell(name, sizeof name, flag);
-    out_format("  %s  ", name);
-    print_wrapped(flag->help, 4 + (int)strlen(name));
+    out_format("  %s", name);
+    print_wrapped(flag->help, 2 + (int)strlen(name));
   }
 }
 
