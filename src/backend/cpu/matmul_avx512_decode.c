@@ -1,0 +1,274 @@
+/* Decode kernels: weights are expanded in registers, once for up to four tokens.  One line of weights (64 bytes) of
+ * each of R rows a step.  exact: an activation is a bf16 pair, x = high + low, two dot instructions a vector of
+ * weights, each with its own sum; so 16 bits of mantissa cost nothing while the memory is the limit. */
+#include "backend/cpu/matmul_avx512.h"
+
+/* The dot instruction reads bf16 subnormals as zero.  No FP8 weight is one; a BF16 weight or the low part of an
+ * activation below 2^-126 is, and is lost. */
+SL_INLINE __m512 dot_bf16(__m512 sum, __m512i a, __m512i b) { return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b); }
+
+SL_INLINE void look_ahead(sl_mm_ahead *a, int lines) {
+  if (a->at >= a->end) {
+    a->at = a->next;
+    a->end = a->next_end;
+    a->next = a->next_end;
+  }
+  if (a->at >= a->end) return;
+  SL_UNROLL
+  for (int i = 0; i < lines; i++) _mm_prefetch((const char *)a->at + i * SL_MM_LINE, _MM_HINT_T1);
+  a->at += lines * SL_MM_LINE;
+}
+
+/* ---- one step for one row: a line of weights against a token's packed line ---- */
+
+typedef enum line_kind { F8_PAIR, F8_ONE, BF16_PAIR, BF16_ONE, F16_WHOLE, F32_WHOLE } line_kind;
+
+/* Elements of K in a line of weights. */
+SL_INLINE int line_elements(line_kind kind) {
+  if (kind <= F8_ONE) return 64;
+  return kind == F32_WHOLE ? 16 : 32;
+}
+/* Bytes of a token's packed activations that belong to a line of weights. */
+SL_INLINE int line_token(line_kind kind) {
+  if (kind == F8_PAIR) return 256;
+  return kind == BF16_ONE || kind == F32_WHOLE ? 64 : 128;
+}
+
+SL_INLINE __m512i load_line(line_kind kind, const uint8_t *at, int n) {
+  if (kind <= F8_ONE) return n >= 64 ? _mm512_loadu_si512(at) : _mm512_maskz_loadu_epi8((1ull << n) - 1, at);
+  if (kind == F32_WHOLE)
+    return n >= 16 ? _mm512_loadu_si512(at) : _mm512_maskz_loadu_epi32((__mmask16)((1u << n) - 1), at);
+  return n >= 32 ? _mm512_loadu_si512(at) : _mm512_maskz_loadu_epi16((1u << n) - 1, at);
+}
+
+/* w: the line as the dot instructions take it, one or two vectors. */
+SL_INLINE void expand_line(line_kind kind, const sl_f8_table *table, __m512i line, __m512i w[2]) {
+  if (kind <= F8_ONE) {
+    __m512i high, low;
+    sl_f8_bytes(table, line, &high, &low);
+    w[0] = _mm512_unpacklo_epi8(low, high); /* bytes 0-7 of each 16; pack_f8 puts activations in this order */
+    w[1] = _mm512_unpackhi_epi8(low, high);
+  } else if (kind == F16_WHOLE) {
+    w[0] = _mm512_castps_si512(_mm512_cvtph_ps(_mm512_castsi512_si256(line)));
+    w[1] = _mm512_castps_si512(_mm512_cvtph_ps(_mm512_extracti64x4_epi64(line, 1)));
+  } else {
+    w[0] = line;
+  }
+}
+
+SL_INLINE void add_line(line_kind kind, __m512 sum[2], const __m512i w[2], const uint8_t *token) {
+  const __m512i *x = (const __m512i *)(const void *)token;
+  switch (kind) {
+  case F8_PAIR:
+    sum[0] = dot_bf16(sum[0], w[0], x[0]);
+    sum[1] = dot_bf16(sum[1], w[0], x[2]);
+    sum[0] = dot_bf16(sum[0], w[1], x[1]);
+    sum[1] = dot_bf16(sum[1], w[1], x[3]);
+    break;
+  case F8_ONE:
+    sum[0] = dot_bf16(sum[0], w[0], x[0]);
+    sum[1] = dot_bf16(sum[1], w[1], x[1]);
+    break;
+  case BF16_PAIR:
+    sum[0] = dot_bf16(sum[0], w[0], x[0]);
+    sum[1] = dot_bf16(sum[1], w[0], x[1]);
+    break;
+  case BF16_ONE:
+    sum[0] = dot_bf16(sum[0], w[0], x[0]);
+    break;
+  case F16_WHOLE:
+    sum[0] = _mm512_fmadd_ps(_mm512_castsi512_ps(w[0]), _mm512_castsi512_ps(x[0]), sum[0]);
+    sum[1] = _mm512_fmadd_ps(_mm512_castsi512_ps(w[1]), _mm512_castsi512_ps(x[1]), sum[1]);
+    break;
+  case F32_WHOLE:
+    sum[0] = _mm512_fmadd_ps(_mm512_castsi512_ps(w[0]), _mm512_castsi512_ps(x[0]), sum[0]);
+    break;
+  }
+}
+
+/* ---- R rows x T tokens ---- */
+
+SL_INLINE void add_lines(line_kind kind, const int R, const int T, const sl_f8_table *table, __m512 sum[4][4][2],
+                         const uint8_t *rows, size_t row, const uint8_t *const *tokens, size_t at, int n) {
+  SL_UNROLL
+  for (int r = 0; r < R; r++) {
+    __m512i w[2];
+    expand_line(kind, table, load_line(kind, rows + (size_t)r * row, n), w);
+    SL_UNROLL
+    for (int t = 0; t < T; t++) add_line(kind, sum[r][t], w, tokens[t] + at);
+  }
+}
+
+SL_INLINE void dot_tile(line_kind kind, const int R, const int T, float *sums, const uint8_t *rows, size_t row,
+                        const uint8_t *const *token_list, int K, sl_mm_ahead *ahead_inout) {
+  __m512 sum[4][4][2];
+  const uint8_t *tokens[4];
+  sl_f8_table table = kind <= F8_ONE ? sl_f8_load_table() : (sl_f8_table){0};
+  sl_mm_ahead ahead = *ahead_inout;
+  SL_UNROLL
+  for (int r = 0; r < R; r++) {
+    SL_UNROLL
+    for (int t = 0; t < T; t++) sum[r][t][0] = sum[r][t][1] = _mm512_setzero_ps();
+  }
+  SL_UNROLL
+  for (int t = 0; t < T; t++) tokens[t] = token_list[t];
+
+  int k = 0, step = line_elements(kind);
+  size_t at = 0;
+  for (; k + step <= K; k += step) {
+    look_ahead(&ahead, R);
+    add_lines(kind, R, T, &table, sum, rows, row, tokens, at, step);
+    rows += SL_MM_LINE;
+    at += (size_t)line_token(kind);
+  }
+  if (k < K) add_lines(kind, R, T, &table, sum, rows, row, tokens, at, K - k);
+
+  SL_UNROLL
+  for (int t = 0; t < T; t++) {
+    __m512 all[4];
+    SL_UNROLL
+    for (int r = 0; r < 4; r++) all[r] = r < R ? _mm512_add_ps(sum[r][t][0], sum[r][t][1]) : _mm512_setzero_ps();
+    __m128 reduced = sl_sum_4(all[0], all[1], all[2], all[3]);
+    _mm_mask_storeu_ps(sums + t * SL_MM_ROWS, (__mmask8)((1 << R) - 1), reduced);
+  }
+  *ahead_inout = ahead;
+}
+
+/* All tiles of a call: four rows for one or two tokens, two rows for four; the memory is asked with the first. */
+SL_INLINE void dot_all(line_kind kind, float *sums, const uint8_t *rows, size_t row, int n_rows,
+                       const uint8_t *const *tokens, int n_tokens, int K, sl_mm_ahead *ahead) {
+  int r = 0;
+  for (; r + 4 <= n_rows; r += 4, rows += 4 * row) {
+    sl_mm_ahead nothing = {0}, *look = ahead;
+    int t = 0;
+    for (; t + 4 <= n_tokens; t += 4, look = &nothing) {
+      dot_tile(kind, 2, 4, sums + t * SL_MM_ROWS + r, rows, row, tokens + t, K, look);
+      dot_tile(kind, 2, 4, sums + t * SL_MM_ROWS + r + 2, rows + 2 * row, row, tokens + t, K, look);
+    }
+    for (; t + 2 <= n_tokens; t += 2, look = &nothing)
+      dot_tile(kind, 4, 2, sums + t * SL_MM_ROWS + r, rows, row, tokens + t, K, look);
+    if (t < n_tokens) dot_tile(kind, 4, 1, sums + t * SL_MM_ROWS + r, rows, row, tokens + t, K, look);
+  }
+  for (; r < n_rows; r++, rows += row) {
+    sl_mm_ahead nothing = {0}, *look = ahead;
+    for (int t = 0; t < n_tokens; t++, look = &nothing)
+      dot_tile(kind, 1, 1, sums + t * SL_MM_ROWS + r, rows, row, tokens + t, K, look);
+  }
+}
+
+#define DOT(name, kind, bytes)                                                                                         \
+  static void name(float *sums, const uint8_t *rows, int n_rows, const uint8_t *const *tokens, int n_tokens, int K,    \
+                   sl_mm_ahead *ahead) {                                                                               \
+    dot_all(kind, sums, rows, (size_t)K *bytes, n_rows, tokens, n_tokens, K, ahead);                                   \
+  }
+DOT(dot_f8_pair, F8_PAIR, 1)
+DOT(dot_f8_one, F8_ONE, 1)
+DOT(dot_bf16_pair, BF16_PAIR, 2)
+DOT(dot_bf16_one, BF16_ONE, 2)
+DOT(dot_f16, F16_WHOLE, 2)
+DOT(dot_f32, F32_WHOLE, 4)
+
+/* ---- packing ---- */
+
+/* Elements k .. k+15, zeros from n on. */
+SL_INLINE __m512 load_x(const float *x, int k, int n) {
+  if (k + 16 <= n) return _mm512_loadu_ps(x + k);
+  return k < n ? _mm512_maskz_loadu_ps((__mmask16)((1u << (n - k)) - 1), x + k) : _mm512_setzero_ps();
+}
+
+/* 32 activations as bf16, high parts and what they leave.  Where the high part is not finite there is no rest. */
+SL_INLINE void split(__m512 a, __m512 b, __m512i *high, __m512i *low) {
+  *high = (__m512i)_mm512_cvtne2ps_pbh(b, a);
+  __m512 high_a = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(*high)), 16));
+  __m512 high_b =
+      _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(*high, 1)), 16));
+  __m512 rest_a = _mm512_sub_ps(a, high_a), rest_b = _mm512_sub_ps(b, high_b);
+  rest_a = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(rest_a, rest_a, _CMP_ORD_Q), rest_a);
+  rest_b = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(rest_b, rest_b, _CMP_ORD_Q), rest_b);
+  *low = (__m512i)_mm512_cvtne2ps_pbh(rest_b, rest_a);
+}
+
+static void pack_bf16(void *to, const float *x, int n, bool pair) {
+  __m512i *out = to;
+  for (int k = 0; k < n; k += 64) {
+    for (int half = 0; half < 2; half++) {
+      __m512i high, low;
+      split(load_x(x, k + half * 32, n), load_x(x, k + half * 32 + 16, n), &high, &low);
+      *out++ = high;
+      if (pair) *out++ = low;
+    }
+  }
+}
+static void pack_bf16_pair(void *to, const float *x, int n) { pack_bf16(to, x, n, true); }
+static void pack_bf16_one(void *to, const float *x, int n) { pack_bf16(to, x, n, false); }
+
+/* The order in which expand_line leaves FP8: the first eight of each sixteen, then the last eight. */
+static void pack_f8(void *to, const float *x, int n, bool pair) {
+  const __m512i first = _mm512_setr_epi64(0, 1, 4, 5, 8, 9, 12, 13),
+                last = _mm512_setr_epi64(2, 3, 6, 7, 10, 11, 14, 15);
+  __m512i *out = to;
+  for (int k = 0; k < n; k += 64) {
+    __m512i high[2], low[2];
+    for (int half = 0; half < 2; half++)
+      split(load_x(x, k + half * 32, n), load_x(x, k + half * 32 + 16, n), &high[half], &low[half]);
+    *out++ = _mm512_permutex2var_epi64(high[0], first, high[1]);
+    *out++ = _mm512_permutex2var_epi64(high[0], last, high[1]);
+    if (!pair) continue;
+    *out++ = _mm512_permutex2var_epi64(low[0], first, low[1]);
+    *out++ = _mm512_permutex2var_epi64(low[0], last, low[1]);
+  }
+}
+static void pack_f8_pair(void *to, const float *x, int n) { pack_f8(to, x, n, true); }
+static void pack_f8_one(void *to, const float *x, int n) { pack_f8(to, x, n, false); }
+
+static void pack_f32(void *to, const float *x, int n) {
+  float *out = to;
+  for (int k = 0; k < (n + 63) / 64 * 64; k += 16) _mm512_store_ps(out + k, load_x(x, k, n));
+}
+
+/* ---- act(gate) * up ---- */
+
+/* e^x within 2 ulp: x = n ln2 + r, |r| <= ln2 / 2.  0 far below, infinity far above, NaN stays. */
+SL_INLINE __m512 exp_ps(__m512 x) {
+  x = _mm512_min_ps(_mm512_set1_ps(89.0f), _mm512_max_ps(_mm512_set1_ps(-104.0f), x)); /* the second if one is NaN */
+  __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), 0);
+  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693145752f), x);
+  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(1.42860677e-6f), r);
+  __m512 p = _mm512_set1_ps(1.0f / 5040);
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 720));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 120));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 24));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 6));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+  return _mm512_scalef_ps(p, n);
+}
+
+/* gelu_tanh(x) = 0.5 x (1 + tanh u) = x / (1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3); silu(x) = x / (1 + e^-x).
+ */
+SL_INLINE __m512 activate(__m512 x, sl_activation act) {
+  __m512 u = x;
+  if (act == SL_GELU_TANH) {
+    __m512 cubic = _mm512_fmadd_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(0.044715f), _mm512_set1_ps(1.0f));
+    u = _mm512_mul_ps(_mm512_mul_ps(x, cubic), _mm512_set1_ps(1.59576912f));
+  }
+  __m512 e = exp_ps(_mm512_sub_ps(_mm512_setzero_ps(), u));
+  return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
+}
+
+static void glu(float *out, const float *gate, const float *up, int n, sl_activation act) {
+  for (int i = 0; i < n; i += 16) {
+    __mmask16 mask = n - i >= 16 ? 0xFFFF : (__mmask16)((1u << (n - i)) - 1);
+    __m512 g = _mm512_maskz_loadu_ps(mask, gate + i), u = _mm512_maskz_loadu_ps(mask, up + i);
+    _mm512_mask_storeu_ps(out + i, mask, _mm512_mul_ps(activate(g, act), u));
+  }
+}
+
+/* F32 and F16 weights are multiplied in f32 in both maths. */
+#define WHOLE [SL_F32] = {4, pack_f32, dot_f32}, [SL_F16] = {4, pack_f32, dot_f16}
+
+const sl_mm_decodes sl_avx512_decode_exact = {
+    {WHOLE, [SL_BF16] = {4, pack_bf16_pair, dot_bf16_pair}, [SL_F8_E4M3] = {4, pack_f8_pair, dot_f8_pair}}, glu};
+const sl_mm_decodes sl_avx512_decode_fast = {
+    {WHOLE, [SL_BF16] = {2, pack_bf16_one, dot_bf16_one}, [SL_F8_E4M3] = {2, pack_f8_one, dot_f8_one}}, glu};
