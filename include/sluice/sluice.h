@@ -58,7 +58,6 @@ typedef struct sl_options {
   const char *math;    /* "exact" (default) or "fast" */
   const char *kv;      /* "f16" (default) or "f32" */
   const char *kernels; /* "auto" (default), "avx512", "avx2" or "reference" */
-  bool plan_only;      /* sl_engine_open reads no weights: only plan, inspect and tokenize work then */
 
   /* Called from the thread that called into sluice.  message has no newline.  May be NULL. */
   void (*log)(void *user, sl_log_level level, const char *message);
@@ -86,10 +85,19 @@ SL_API sl_status sl_install_fault_guard(sl_error *err);
 
 typedef struct sl_engine sl_engine;
 
-/* Opens a model: `path` is a checkpoint folder.  Everything that can be refused is refused here, before weights are
- * read: unknown model type, missing or unused tensors, shapes, kernels. */
+/* Opens a model: `path` is a checkpoint folder.  Everything that can be refused is refused here: unknown model type,
+ * missing or unused tensors, shapes, kernels.  No weights are read and little is allocated: reports and the tokenizer
+ * work at once, and a folder of any size is open in well under a second. */
 SL_API sl_status sl_engine_open(const char *path, const sl_options *options, sl_engine **out, sl_error *err);
 SL_API void sl_engine_free(sl_engine *engine);
+
+/* Another context length (tokens per session) than the options said, for whoever knows the prompt only after
+ * tokenizing it.  1 .. the model's maximum; SL_ERR_STATE once the engine is loaded. */
+SL_API sl_status sl_engine_set_ctx(sl_engine *engine, int ctx, sl_error *err);
+
+/* Starts the threads, allocates, and reads the weights (with progress).  The first sl_session_new does it if nobody
+ * did.  May be called again after a failure. */
+SL_API sl_status sl_engine_load(sl_engine *engine, sl_error *err);
 
 typedef struct sl_model_info {
   size_t size;
@@ -97,6 +105,7 @@ typedef struct sl_model_info {
   int n_layers, hidden, vocab, n_experts, top_k; /* n_experts and top_k are 0 for dense models */
   int n_expert_layers;                            /* layers that have experts */
   int ctx, max_ctx; /* in force; the model's own maximum */
+  int threads, chunk; /* in force */
   int bos;          /* -1: none */
   bool has_tokenizer;
   const int32_t *eos;
@@ -166,6 +175,8 @@ SL_API sl_status sl_session_feed_generated(sl_session *session, const int32_t *i
 /* Computes what was fed, or else the token that `next` gave last; then samples the next token into *id. */
 SL_API sl_status sl_session_next(sl_session *session, int32_t *id, sl_error *err);
 /* The same for n sessions of one engine in common steps (each session once). */
+/* A failure ends the sessions that it concerns: their ids are -1, the others go on; the status and the sentence are of
+ * the first one. */
 SL_API sl_status sl_sessions_next(sl_session *const *sessions, size_t n, int32_t *ids, sl_error *err);
 /* Computes what was fed and samples nothing; a session with nothing to compute is SL_OK. */
 SL_API sl_status sl_session_compute(sl_session *session, sl_error *err);
@@ -203,7 +214,7 @@ typedef struct sl_stats {
   uint64_t prompt_tokens, decode_tokens; /* computed in each role */
   double prompt_s, decode_s;             /* seconds spent in steps of each role */
   uint64_t steps;
-  uint64_t bytes_planned; /* what plan says everything takes */
+  uint64_t planned_bytes; /* what plan says everything takes */
 } sl_stats;
 SL_API void sl_session_stats(const sl_session *session, sl_stats *stats); /* stats->size must be set */
 /* Kernels in use and how often each ran: arm i of the engine; false past the end. */

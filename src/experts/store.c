@@ -5,9 +5,9 @@
 
 struct sl_expert_store {
   int n_layers, n_experts;
-  sl_expert *experts;                /* [n_layers][n_experts] */
-  const char *(*names)[3];           /* the same */
-  unsigned char *checked;            /* the same: multipliers seen to be finite */
+  sl_expert *experts;      /* [n_layers][n_experts] */
+  const char *(*names)[3]; /* the same */
+  unsigned char *checked;  /* the same: multipliers seen to be finite */
 };
 
 sl_status sl_expert_store_new(int n_layers, int n_experts, sl_expert_store **out, sl_error *err) {

@@ -1,6 +1,6 @@
 #include "model/builder.h"
 
-#include <math.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,9 +71,16 @@ static sl_node *new_node(sl_builder *b, sl_op op, const char *name) {
   APPEND(b, p->nodes, p->n_nodes);
   if (b->status != SL_OK) return NULL;
   sl_node *node = &p->nodes[p->n_nodes++];
-  *node = (sl_node){.op = op, .name = kept, .layer = b->layer, .in = {SL_NONE, SL_NONE, SL_NONE},
-                    .out = {SL_NONE, SL_NONE}, .matrix = SL_NONE, .vector = {SL_NONE, SL_NONE, SL_NONE},
-                    .experts = SL_NONE, .kv = SL_NONE, .rows_per_token = 1};
+  *node = (sl_node){.op = op,
+                    .name = kept,
+                    .layer = b->layer,
+                    .in = {SL_NONE, SL_NONE, SL_NONE},
+                    .out = {SL_NONE, SL_NONE},
+                    .matrix = SL_NONE,
+                    .vector = {SL_NONE, SL_NONE, SL_NONE},
+                    .experts = SL_NONE,
+                    .kv = SL_NONE,
+                    .rows_per_token = 1};
   return node;
 }
 
@@ -248,13 +255,16 @@ int sl_b_matmul(sl_builder *b, int in, const char *name, int N, float alpha) {
   return result(node);
 }
 
-int sl_b_matmul_tied(sl_builder *b, int in, const char *name, const char *table, int N) {
-  int m = matrix(b, table, N, width(b, in));
-  sl_node *node = simple_node(b, SL_OP_MATMUL_BT, name, in, SL_NONE, N);
+int sl_b_head(sl_builder *b, int in, int vocab, bool tied) {
+  const char *prefix = b->prefix;
+  if (!tied) b->prefix = "";
+  int m = matrix(b, tied ? "embed_tokens" : "lm_head", vocab, width(b, in));
+  b->prefix = prefix;
+  sl_node *node = simple_node(b, SL_OP_MATMUL_BT, "lm_head", in, SL_NONE, vocab);
   if (!node) return SL_NONE;
   node->matrix = m;
   node->number = 1.0f;
-  node->check_finite = true;
+  node->check_finite = true; /* a softcap would turn an infinity into a number */
   return result(node);
 }
 
@@ -333,8 +343,19 @@ int sl_b_softcap(sl_builder *b, int x, float cap) {
   return result(node);
 }
 
+/* One table of frequencies serves all layers of a kind. */
+static bool rope_fits(sl_builder *b, int head_dim, int rope) {
+  for (int i = 0; b->status == SL_OK && i < b->program->n_nodes; i++) {
+    const sl_node *other = &b->program->nodes[i];
+    if (other->op == SL_OP_ROPE && other->rope == rope && other->head_dim != head_dim)
+      sl_b_fail(b, SL_ERR_UNSUPPORTED, "layer %d: head_dim %d, but layer %d of the same kind has %d", b->layer,
+                head_dim, other->layer, other->head_dim);
+  }
+  return b->status == SL_OK;
+}
+
 void sl_b_rope(sl_builder *b, int x, int n_heads, int head_dim, int rope, const char *name) {
-  sl_node *node = new_node(b, SL_OP_ROPE, name);
+  sl_node *node = rope_fits(b, head_dim, rope) ? new_node(b, SL_OP_ROPE, name) : NULL;
   if (!node) return;
   reads(b, node, 0, x);
   node->out[0] = x;
@@ -392,7 +413,10 @@ void sl_b_route(sl_builder *b, int logits, int top_k, const char *per_expert_sca
 static sl_weight slice(const sl_tensor *tensor, int64_t rows_per_expert, int e, int64_t first, int N, int K) {
   size_t row = sl_row_bytes(tensor->dtype, K);
   return (sl_weight){.data = (const char *)tensor->data + ((size_t)e * (size_t)rows_per_expert + (size_t)first) * row,
-                     .dtype = tensor->dtype, .scale_dtype = SL_F32, .N = N, .K = K};
+                     .dtype = tensor->dtype,
+                     .scale_dtype = SL_F32,
+                     .N = N,
+                     .K = K};
 }
 
 static bool fused_experts(sl_builder *b, int experts, int E, int I, int H, sl_expert_layer *layer) {
@@ -406,7 +430,8 @@ static bool fused_experts(sl_builder *b, int experts, int E, int I, int H, sl_ex
   if (b->status != SL_OK) return false;
   const char *names[3] = {gate_up->name, gate_up->name, down->name};
   for (int e = 0; e < E; e++) {
-    sl_expert w = {.gate = slice(gate_up, 2 * (int64_t)I, e, 0, I, H), .up = slice(gate_up, 2 * (int64_t)I, e, I, I, H),
+    sl_expert w = {.gate = slice(gate_up, 2 * (int64_t)I, e, 0, I, H),
+                   .up = slice(gate_up, 2 * (int64_t)I, e, I, I, H),
                    .down = slice(down, H, e, 0, H, I)};
     sl_expert_store_set(b->store, experts, e, &w, names);
   }
@@ -482,7 +507,9 @@ int sl_b_begin_head(sl_builder *b, int x) {
   if (b->status != SL_OK) return SL_NONE;
   b->program->nodes[b->program->n_nodes - 1].check_finite = true;
   b->program->head_start = b->program->n_nodes;
-  return result(simple_node(b, SL_OP_GATHER_ROWS, "wanted_rows", x, SL_NONE, width(b, x)));
+  int rows = result(simple_node(b, SL_OP_GATHER_ROWS, "wanted_rows", x, SL_NONE, width(b, x)));
+  if (b->status == SL_OK) b->program->values[x].last = INT_MAX; /* the head may run several times for one step */
+  return rows;
 }
 
 void sl_b_mark_hidden(sl_builder *b) {

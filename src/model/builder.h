@@ -17,8 +17,8 @@ typedef struct sl_builder {
   const char *family; /* for sentences */
   int layer;          /* current, or -1 */
   float eps;
-  bool quantized;     /* the config declares FP8 with row scales */
-  float norm_add;     /* added to every norm weight: 1 for Gemma 3 */
+  bool quantized;      /* the config declares FP8 with row scales */
+  float norm_add;      /* added to every norm weight: 1 for Gemma 3 */
   unsigned char *used; /* [n_tensors]: SL_TENSOR_FREE, SL_TENSOR_USED or SL_TENSOR_IGNORED */
   sl_status status;
   sl_error *err;
@@ -31,8 +31,8 @@ enum { SL_TENSOR_FREE, SL_TENSOR_USED, SL_TENSOR_IGNORED };
 int sl_b_embed(sl_builder *b, const char *table, int N, int K, float scale);
 /* out[N] = alpha * W in.  `name` is the matrix without ".weight"; a scale tensor is found beside it. */
 int sl_b_matmul(sl_builder *b, int in, const char *name, int N, float alpha);
-/* The same with weights of another node's name (a tied head); name only labels the node. */
-int sl_b_matmul_tied(sl_builder *b, int in, const char *name, const char *table, int N);
+/* Logits: with the embedding's matrix if tied, else with lm_head.weight (which has no prefix). */
+int sl_b_head(sl_builder *b, int in, int vocab, bool tied);
 /* weight NULL: ones.  groups: the row is cut into that many heads, each normed by itself. */
 int sl_b_rms_norm(sl_builder *b, int in, const char *weight, int groups, const char *name);
 int sl_b_rms_norm_add(sl_builder *b, int in, const char *weight, int residual);

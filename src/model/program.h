@@ -47,17 +47,17 @@ typedef struct sl_expert_layer {
 
 typedef struct sl_node {
   sl_op op;
-  bool is_experts;   /* the layer's routed experts: expert_ffn for generated tokens, grouped matmuls for prompts */
-  const char *name;  /* "self_attn.q_proj"; unique in its layer */
-  int layer;         /* -1 outside of the layers */
-  int in[3];         /* values; -1 where unused.  Operands in the order of the operation's arguments */
+  bool is_experts;  /* the layer's routed experts: expert_ffn for generated tokens, grouped matmuls for prompts */
+  const char *name; /* "self_attn.q_proj"; unique in its layer */
+  int layer;        /* -1 outside of the layers */
+  int in[3];        /* values; -1 where unused.  Operands in the order of the operation's arguments */
   int out[2];
-  int matrix;        /* index into matrices, or -1 */
-  int vector[3];     /* indices into vectors, or -1 */
-  int experts;       /* index into expert_layers, or -1 */
-  int kv;            /* index into kv, or -1 */
-  int rows_per_token; /* per-head norms: heads; else 1 */
-  int up_column;     /* geglu: first column of `up` within in[1] */
+  int matrix;                                      /* index into matrices, or -1 */
+  int vector[3];                                   /* indices into vectors, or -1 */
+  int experts;                                     /* index into expert_layers, or -1 */
+  int kv;                                          /* index into kv, or -1 */
+  int rows_per_token;                              /* per-head norms: heads; else 1 */
+  int up_column;                                   /* geglu: first column of `up` within in[1] */
   int n_heads, n_kv_heads, head_dim, window, rope; /* rope: 0 sliding, 1 full */
   int top_k;
   float number; /* alpha of matmul_bt; eps of norms; cap; factor; scale of embeddings and attention */
@@ -82,7 +82,7 @@ typedef struct sl_program {
   int n_kv;
   sl_expert_layer *expert_layers;
   int n_expert_layers;
-  int logits; /* the head's output value */
+  int logits;   /* the head's output value */
   char **names; /* owned strings behind the const char* above */
   int n_names;
 } sl_program;
