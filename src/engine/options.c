@@ -125,5 +125,5 @@ sl_status sl_settings_make(const sl_options *options, int max_ctx, sl_settings *
                        .log = o.log,
                        .progress = o.progress,
                        .user = o.user};
-  return SL_OK;
+  return sl_cpu_arms(o.kernels, out->plan.backends, &out->plan.n_backends, err);
 }

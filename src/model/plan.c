@@ -10,7 +10,8 @@ static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 static sl_status resolve(sl_plan *plan, const sl_op_sig *sig, int M, int *arm, sl_error *err) {
   sl_refusal why = {.detail = "no backend"};
   const sl_kernel *kernel = NULL;
-  for (int i = 0; i < plan->n_backends && !kernel; i++) kernel = sl_kernel_find(plan->backends[i], sig, &why);
+  for (int i = 0; i < plan->options.n_backends && !kernel; i++)
+    kernel = sl_kernel_find(plan->options.backends[i], sig, &why);
   if (!kernel) return sl_fail(err, SL_ERR_UNSUPPORTED, "plan: %s: %s", sl_op_name(sig->op), why.detail);
   if (kernel->scratch) {
     size_t bytes = kernel->scratch(sig, M, plan->options.threads);
@@ -229,7 +230,6 @@ sl_status sl_plan_make(sl_model *model, const sl_plan_options *options, sl_plan 
   plan->head_rows = choose_head_rows(plan);
   plan->nodes = calloc((size_t)model->program.n_nodes, sizeof *plan->nodes);
   sl_status status = plan->nodes ? SL_OK : sl_fail(err, SL_ERR_MEMORY, "plan: no memory");
-  if (status == SL_OK) status = sl_cpu_arms(options->kernels, plan->backends, &plan->n_backends, err);
   if (status == SL_OK) status = resolve_all(plan, err);
   if (status != SL_OK) {
     sl_plan_free(plan);

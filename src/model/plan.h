@@ -15,7 +15,9 @@ typedef struct sl_plan_options {
   int threads, chunk, ctx;
   sl_math math;
   sl_dtype kv_dtype;
-  const char *kernels; /* "auto", ... */
+  const char *kernels; /* "auto", ...: for the report */
+  const sl_backend *backends[SL_MAX_ARMS]; /* tried in order; the last one has every operation */
+  int n_backends;
 } sl_plan_options;
 
 typedef struct sl_arm {
@@ -36,8 +38,6 @@ typedef struct sl_node_plan {
 typedef struct sl_plan {
   const sl_model *model;
   sl_plan_options options;
-  const sl_backend *backends[SL_MAX_ARMS];
-  int n_backends;
   sl_arm *arms; /* the distinct kernels in use */
   int n_arms;
   sl_node_plan *nodes;                     /* [n_nodes] */
