@@ -187,7 +187,8 @@ static sl_status take_rope_kind(const json_t *object, const char *where, sl_rope
   static const char *const NAMES[] = {"default", "linear", "proportional"};
   const char *new_name = "default", *old_name = NULL;
   SL_TRY(sl_json_string(object, "type", where, false, &old_name, err));
-  if (old_name) new_name = old_name; /* what rope_type was called before */
+  if (old_name)
+    new_name = old_name; /* what rope_type was called before; newer transformers overlook it in some files */
   SL_TRY(sl_json_string(object, "rope_type", where, false, &new_name, err));
   if (old_name && strcmp(old_name, new_name) != 0) {
     return sl_config_wrong(object, where, "type", SL_ERR_FORMAT, "the same as rope_type", err);

@@ -13,7 +13,7 @@
 #include "base/json.h"
 
 #define MAX_CONFIG  ((size_t)16 << 20)
-#define MAX_INDEX   ((size_t)128 << 20)
+#define MAX_INDEX   ((size_t)64 << 20)
 #define MAX_HEADER  100000000 /* bytes; the format's own limit */
 #define MAX_SHARDS  2048
 #define MAX_TENSORS 8000000
@@ -45,6 +45,11 @@ static sl_status header_size(const sl_checkpoint_file *file, uint64_t *size, sl_
   SL_TRY(read_at(file, 0, bytes, sizeof bytes, err));
   *size = 0;
   for (int i = 7; i >= 0; i--) *size = *size << 8 | bytes[i];
+  if (memcmp(bytes, "version ", sizeof bytes) == 0) {
+    return sl_fail(err, SL_ERR_FORMAT,
+                   "%s: a text of %" PRIu64 " bytes, probably a Git LFS pointer, expected the weights themselves",
+                   file->path, file->size);
+  }
   if (*size > file->size - 8) {
     return sl_fail(err, SL_ERR_FORMAT, "%s: header length %" PRIu64 ", but only %" PRIu64 " bytes follow in the file",
                    file->path, *size, file->size - 8);

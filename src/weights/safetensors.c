@@ -7,8 +7,9 @@
 #include "base/json.h"
 #include "weights/checkpoint.h"
 
-#define MAX_NAME  1024 /* bytes of a tensor's name; real ones stay below 120 */
-#define MAX_DTYPE 32
+#define MAX_NAME   1024 /* bytes of a tensor's name; real ones stay below 120 */
+#define MAX_DTYPE  32
+#define MAX_VALUES 8000000 /* JSON values of a header, ten a tensor; each costs some 60 bytes while it is parsed */
 
 /* The format's dtypes and their bits: also of those that sluice does not compute with the size is checked. */
 static const struct {
@@ -206,9 +207,18 @@ static sl_status take_all(json_t *header, uint64_t data_size, const char *path, 
   return check_all(tensors, *n, data_size, path, err);
 }
 
+/* So that a header of brackets alone does not become gigabytes.  Counts a few too many: those inside strings. */
+static sl_status check_values(const char *json, size_t size, const char *path, sl_error *err) {
+  size_t n = 1;
+  for (size_t i = 0; i < size; i++) n += json[i] == ',' || json[i] == '[' || json[i] == '{';
+  if (n <= MAX_VALUES) return SL_OK;
+  return sl_fail(err, SL_ERR_FORMAT, "%s: a header of %zu JSON values, expected at most %d", path, n, MAX_VALUES);
+}
+
 sl_status sl_safetensors_parse(const char *json, size_t size, uint64_t data_size, const char *path, sl_tensor **tensors,
                                int *n, sl_error *err) {
   json_t *header = NULL;
+  SL_TRY(check_values(json, size, path, err));
   SL_TRY(sl_json_parse(json, size, path, &header, err));
   if (!json_is_object(header)) {
     json_decref(header);

@@ -189,6 +189,25 @@ static void bytes_behind_the_last_tensor_are_refused(void **state) {
                         WORDS("model.safetensors", "17 bytes of data", "expected 16"));
 }
 
+static void a_git_lfs_pointer_is_recognised(void **state) {
+  write_text(*state, "config.json", "{}");
+  write_text(*state, "model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 7\n");
+  expect_refusal(*state, SL_ERR_FORMAT, WORDS("model.safetensors", "Git LFS"));
+}
+
+static void a_header_of_brackets_alone_is_refused_before_it_is_parsed(void **state) {
+  (void)state;
+  size_t size = 9000000;
+  char *text = malloc(size);
+  sl_tensor *tensors = NULL;
+  int n = 0;
+  sl_error err = {0};
+  memset(text, ',', size);
+  assert_int_equal(sl_safetensors_parse(text, size, 0, "x.safetensors", &tensors, &n, &err), SL_ERR_FORMAT);
+  assert_non_null(strstr(err.text, "x.safetensors: a header of 9000001 JSON values"));
+  free(text);
+}
+
 static void a_header_longer_than_the_file_is_refused(void **state) {
   write_text(*state, "config.json", "{}");
   write_tensors_lying(*state, "model.safetensors", "{}", UINT64_MAX, 0);
@@ -416,7 +435,7 @@ static void an_index_over_the_size_limit_is_refused(void **state) {
   char path[128];
   write_shards(*state, "{}");
   snprintf(path, sizeof path, "%s/model.safetensors.index.json", ((fixture *)*state)->folder);
-  assert_int_equal(truncate(path, ((off_t)128 << 20) + 1), 0);
+  assert_int_equal(truncate(path, ((off_t)64 << 20) + 1), 0);
   expect_refusal(*state, SL_ERR_FORMAT, WORDS("index.json"));
 }
 
@@ -548,6 +567,8 @@ int main(void) {
       TEST(a_link_to_a_file_is_followed),
       TEST(a_file_cut_short_is_refused),
       TEST(bytes_behind_the_last_tensor_are_refused),
+      TEST(a_git_lfs_pointer_is_recognised),
+      TEST(a_header_of_brackets_alone_is_refused_before_it_is_parsed),
       TEST(a_header_longer_than_the_file_is_refused),
       TEST(a_file_without_a_header_length_is_refused),
       TEST(overlapping_tensors_are_refused),
