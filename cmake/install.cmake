@@ -6,6 +6,8 @@ install(TARGETS sluice_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS sluice_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES include/sluice/sluice.h include/sluice/status.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice)
 
+# The installed tree can be moved: its pkg-config file finds it from its own place.
+file(RELATIVE_PATH SL_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/sluice.pc.in ${CMAKE_BINARY_DIR}/sluice.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/sluice.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

@@ -48,6 +48,7 @@ void interrupt_install(void) {
   sigaction(SIGHUP, &action, NULL);
   action.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &action, NULL);
+  sigaction(SIGXFSZ, &action, NULL); /* a limit on file sizes, likewise */
 }
 
 void interrupt_watch(sl_session *session) { atomic_store(&watched, session); }
