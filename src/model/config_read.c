@@ -61,7 +61,7 @@ static bool asks_for_something(const json_t *value) {
 sl_status sl_config_unsupported(const sl_config_reader *r, const char *const *keys) {
   for (; *keys; keys++) {
     if (!asks_for_something(json_object_get(r->text, *keys))) continue;
-    return sl_config_wrong(r->text, r->where, *keys, SL_ERR_UNSUPPORTED, "none: sluice does not know what it changes",
+    return sl_config_wrong(r->text, r->where, *keys, SL_ERR_UNSUPPORTED, "null or false: sluice does not compute it",
                            r->err);
   }
   return SL_OK;

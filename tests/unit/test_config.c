@@ -1,6 +1,7 @@
 /* Configs: what is understood, with values from transformers, and what is refused by name. */
 #include <dirent.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "model/config.h"
 #include "unit/unit.h"
@@ -324,6 +325,46 @@ static void the_embedding_scale_is_rounded_to_the_tables_dtype(void **state) {
   assert_true(sl_embed_scale(2816, SL_F32) == (float)sqrt(2816.0));
 }
 
+/* A checkpoint of one tensor: an embedding of two rows of 96, with its dtype. */
+static float embed_scale_read_from_file(const char *dtype, int element, const char *prefix) {
+  char folder[] = "/tmp/sluice-test-XXXXXX", path[64], header[256];
+  assert_non_null(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/config.json", folder);
+  FILE *file = fopen(path, "wb");
+  fputs("{\"model_type\":\"gemma4_text\",\"hidden_size\":96,\"vocab_size\":2}", file);
+  fclose(file);
+  int n_data = 2 * 96 * element;
+  int n = snprintf(header, sizeof header,
+                   "{\"%sembed_tokens.weight\":{\"dtype\":\"%s\",\"shape\":[2,96],\"data_offsets\":[0,%d]}}", prefix,
+                   dtype, n_data);
+  snprintf(path, sizeof path, "%s/model.safetensors", folder);
+  file = fopen(path, "wb");
+  for (int i = 0; i < 8; i++) fputc(i < 4 ? n >> (8 * i) & 255 : 0, file);
+  fputs(header, file);
+  for (int i = 0; i < n_data; i++) fputc(0, file);
+  fclose(file);
+  sl_error err = {0};
+  sl_checkpoint *checkpoint = NULL;
+  sl_model_config c;
+  if (sl_checkpoint_open(folder, &checkpoint, &err) != SL_OK) fail_msg("%s", err.text);
+  if (sl_model_config_read(checkpoint, &c, &err) != SL_OK) fail_msg("%s", err.text);
+  float scale = c.embed_scale;
+  sl_model_config_free(&c);
+  sl_checkpoint_free(checkpoint);
+  unlink(path);
+  snprintf(path, sizeof path, "%s/config.json", folder);
+  unlink(path);
+  rmdir(folder);
+  return scale;
+}
+
+static void the_embedding_scale_follows_the_files_dtype(void **state) {
+  (void)state;
+  assert_true(embed_scale_read_from_file("BF16", 2, "model.") == 9.8125f);
+  assert_true(embed_scale_read_from_file("BF16", 2, "model.language_model.") == 9.8125f);
+  assert_true(embed_scale_read_from_file("F32", 4, "model.") == (float)sqrt(96.0));
+}
+
 /* ---- end tokens and sampling ------------------------------------------------------------------------------------- */
 
 static void parse_generation(const char *generation, sl_model_config *out) {
@@ -625,6 +666,7 @@ int main(void) {
       cmocka_unit_test(gemma3_takes_rope_parameters_of_new_files),
       cmocka_unit_test(rope_frequencies_are_those_of_transformers),
       cmocka_unit_test(the_embedding_scale_is_rounded_to_the_tables_dtype),
+      cmocka_unit_test(the_embedding_scale_follows_the_files_dtype),
       cmocka_unit_test(end_tokens_are_the_union_of_both_files),
       cmocka_unit_test(sampling_defaults_come_from_generation_config),
       cmocka_unit_test(without_do_sample_it_is_greedy),
