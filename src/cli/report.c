@@ -1,6 +1,7 @@
 #include "report.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -18,7 +19,7 @@ uint64_t report_peak_bytes(void) {
   char line[256];
   unsigned long long kib = 0;
   while (fgets(line, sizeof line, f))
-    if (sscanf(line, "VmHWM: %llu kB", &kib) == 1) break;
+    if (strncmp(line, "VmHWM:", 6) == 0) kib = strtoull(line + 6, NULL, 10);
   fclose(f);
   return kib * 1024;
 }
