@@ -76,11 +76,8 @@ typedef struct decode_job {
   int rows;           /* of a piece */
 } decode_job;
 
-/* Measured: 8 to 16 KiB hide the memory; the rows of one step lie up to SL_MM_ABREAST - 1 rows apart. */
-#define LEAD (12 * 1024)
-
 void sl_mm_ahead_start(sl_mm_ahead *ahead, const uint8_t *begin, const uint8_t *end, size_t row) {
-  size_t size = (size_t)(end - begin), lead = LEAD + (SL_MM_ABREAST - 1) * row;
+  size_t size = (size_t)(end - begin), lead = SL_MM_LEAD + (SL_MM_ABREAST - 1) * row;
   if (lead > size) lead = size;
   for (size_t i = 0; i < lead; i += SL_MM_LINE) __builtin_prefetch(begin + i, 0, 2);
   *ahead = (sl_mm_ahead){begin + lead, end, end, end};

@@ -27,6 +27,8 @@ typedef struct sl_mm_ahead {
 
 /* Rows that a loop may take side by side: how far the lines of one step lie apart, at most. */
 #define SL_MM_ABREAST 4
+/* How far ahead of the last of them the memory is asked.  8 to 16 KiB into the second-level cache hide its latency. */
+#define SL_MM_LEAD (12 * 1024)
 
 /* Starts on a region of rows of `row` bytes: asks for its beginning. */
 void sl_mm_ahead_start(sl_mm_ahead *ahead, const uint8_t *begin, const uint8_t *end, size_t row);
