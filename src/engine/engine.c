@@ -56,8 +56,6 @@ sl_status sl_engine_open(const char *path, const sl_options *options, sl_engine 
     sl_engine_free(engine);
     return status;
   }
-  for (int i = 0; i < engine->model->config.n_notes; i++)
-    sl_engine_log(engine, SL_LOG_INFO, "%s", engine->model->config.notes[i]);
   *out = engine;
   return SL_OK;
 }

@@ -141,9 +141,9 @@ static const sl_tensor *require(sl_builder *b, const char *name, const char *suf
 
 static void shape_error(sl_builder *b, const sl_tensor *tensor, const int64_t *expected, int n_dims) {
   char found[96], wanted[96];
-  sl_b_fail(b, SL_ERR_FORMAT, "%s: %s, expected %s", tensor->name,
+  sl_b_fail(b, SL_ERR_FORMAT, "%s: shape %s, expected %s", tensor->name,
             sl_shape_text(tensor->shape, tensor->n_dims, found, sizeof found),
-            sl_shape_text(expected, n_dims, wanted, sizeof wanted) + strlen("shape "));
+            sl_shape_text(expected, n_dims, wanted, sizeof wanted));
 }
 
 static bool has_shape(const sl_tensor *tensor, const int64_t *shape, int n_dims) {
