@@ -40,7 +40,6 @@ struct sl_engine {
   sl_pool *pool;
   sl_exec *exec;
   sl_step_room room;
-  int n_sessions;
 };
 
 struct sl_session {

@@ -82,52 +82,53 @@ static void keep_most_likely(candidate *c, int n, int k) {
   }
 }
 
-static bool is_suppressed(int32_t id, const int32_t *list, int n) {
-  for (int i = 0; i < n; i++)
-    if (list[i] == id) return true;
-  return false;
+/* All ids; those that never are get a probability of zero. */
+static void fill(sl_sampler *s, const float *logits, const int32_t *suppressed, int n_suppressed) {
+  for (int id = 0; id < s->V; id++) s->candidates[id] = (candidate){logits[id], id};
+  for (int i = 0; i < n_suppressed; i++)
+    if (suppressed[i] >= 0 && suppressed[i] < s->V) s->candidates[suppressed[i]].logit = -INFINITY;
 }
 
-static int fill(sl_sampler *s, const float *logits, const int32_t *suppressed, int n_suppressed) {
-  int n = 0;
-  for (int id = 0; id < s->V; id++)
-    if (!is_suppressed(id, suppressed, n_suppressed)) s->candidates[n++] = (candidate){logits[id], id};
-  return n;
-}
-
-static int32_t greedy(const candidate *c, int n) {
-  int best = 0;
+static candidate most_likely(const candidate *c, int n) {
+  candidate best = c[0];
   for (int i = 1; i < n; i++)
-    if (c[i].logit > c[best].logit) best = i;
-  return n ? c[best].id : 0;
+    if (c[i].logit > best.logit) best = c[i];
+  return best;
 }
 
-/* How many of the n sorted candidates stay: top_p, then min_p.  Their probabilities are left in s. */
-static int cut(sl_sampler *s, const sl_sampling *p, int n) {
-  double sum = 0, kept = 0;
+/* Probabilities relative to the most likely one's; returns their sum. */
+static double weigh(sl_sampler *s, int n, double temperature) {
+  double top = (double)most_likely(s->candidates, n).logit, sum = 0;
   for (int i = 0; i < n; i++) {
-    s->probabilities[i] = exp(((double)s->candidates[i].logit - (double)s->candidates[0].logit) / p->temperature);
+    s->probabilities[i] = exp(((double)s->candidates[i].logit - top) / temperature);
     sum += s->probabilities[i];
   }
-  int m = n;
-  for (int i = 0; i < n && m == n; i++) {
-    kept += s->probabilities[i];
-    if (kept >= p->top_p * sum) m = i + 1;
-  }
+  return sum;
+}
+
+/* Leaves out what neither top_p nor min_p could keep, so that little is left to sort.  All that are less likely than
+ * (1 - top_p) / n of the sum are together less than 1 - top_p of it: the fewest that reach top_p need none of them. */
+static int leave_out(sl_sampler *s, const sl_sampling *p, int n) {
+  double sum = weigh(s, n, p->temperature), least = (1 - p->top_p) / (double)n * sum;
+  if (least < p->min_p) least = p->min_p;
+  int kept = 0;
+  for (int i = 0; i < n; i++)
+    if (s->probabilities[i] >= least) s->candidates[kept++] = s->candidates[i];
+  return kept;
+}
+
+/* How many of the n sorted candidates stay: the fewest that reach top_p, of these the ones that min_p lets.  `total`:
+ * the sum of the probabilities that top_p is a share of. */
+static int cut(const sl_sampler *s, const sl_sampling *p, int n, double total) {
+  double reached = 0;
+  int m = 0;
+  while (m < n && reached < p->top_p * total) reached += s->probabilities[m++];
+  if (m < 1) m = 1;
   while (m > 1 && s->probabilities[m - 1] < p->min_p) m--; /* the first one's is 1 */
   return m;
 }
 
-int32_t sl_sampler_next(sl_sampler *s, const float *logits, const sl_sampling *p, const int32_t *suppressed,
-                        int n_suppressed) {
-  int n = fill(s, logits, suppressed, n_suppressed);
-  if (p->temperature <= 0 || n < 2) return greedy(s->candidates, n);
-  if (p->top_k > 0 && p->top_k < n) {
-    keep_most_likely(s->candidates, n, p->top_k);
-    n = p->top_k;
-  }
-  qsort(s->candidates, (size_t)n, sizeof *s->candidates, more_likely_first);
-  n = cut(s, p, n);
+static int32_t draw(sl_sampler *s, int n) {
   double sum = 0;
   for (int i = 0; i < n; i++) sum += s->probabilities[i];
   double at = next_uniform(s) * sum;
@@ -136,4 +137,22 @@ int32_t sl_sampler_next(sl_sampler *s, const float *logits, const sl_sampling *p
     if (at < 0) return s->candidates[i].id;
   }
   return s->candidates[n - 1].id;
+}
+
+int32_t sl_sampler_next(sl_sampler *s, const float *logits, const sl_sampling *p, const int32_t *suppressed,
+                        int n_suppressed) {
+  int n = s->V;
+  fill(s, logits, suppressed, n_suppressed);
+  if (p->temperature <= 0) return most_likely(s->candidates, n).id;
+  double total = 0;
+  if (p->top_k > 0 && p->top_k < n) {
+    keep_most_likely(s->candidates, n, p->top_k);
+    n = p->top_k;
+  } else {
+    total = weigh(s, n, p->temperature);
+    n = leave_out(s, p, n);
+  }
+  qsort(s->candidates, (size_t)n, sizeof *s->candidates, more_likely_first);
+  double sum = weigh(s, n, p->temperature);
+  return draw(s, cut(s, p, n, total > 0 ? total : sum));
 }
