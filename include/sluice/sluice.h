@@ -34,12 +34,6 @@
 extern "C" {
 #endif
 
-#if defined(__GNUC__)
-#define SL_API __attribute__((visibility("default")))
-#else
-#define SL_API
-#endif
-
 #define SL_ABI_VERSION 1 /* changes when a program built against an older header would misbehave */
 
 SL_API int sl_abi_version(void);

@@ -10,6 +10,12 @@
 extern "C" {
 #endif
 
+#if defined(__GNUC__)
+#define SL_API __attribute__((visibility("default")))
+#else
+#define SL_API
+#endif
+
 typedef enum sl_status {
   SL_OK = 0,
   SL_ERR_ARGUMENT,     /* the caller's argument or option is wrong: unknown name, out of range */
@@ -30,7 +36,7 @@ typedef struct sl_error {
 } sl_error;
 
 /* The status's name, "SL_ERR_FORMAT" for example; never NULL. */
-const char *sl_status_name(sl_status status);
+SL_API const char *sl_status_name(sl_status status);
 
 #ifdef __cplusplus
 }
