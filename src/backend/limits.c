@@ -9,7 +9,8 @@
 #include "backend/cpu/tables.h"
 
 #define BUFFER     (1ull << 30) /* far larger than any cache */
-#define READ_PIECE (2ull << 20)
+#define READ_PIECE (1ull << 20)
+#define WINDOW     64   /* pieces read in one run; the next run reads the next ones, so that no cache holds them */
 #define ROUNDS     4000 /* of arithmetic in a piece: tens of microseconds */
 
 static double now(void) {
@@ -57,6 +58,7 @@ static const sl_limit_loops *best_loops(void) {
 typedef struct limit_job {
   const sl_limit_loops *loops;
   uint8_t *buffer;
+  int n_pieces, first;       /* of the buffer; where this run begins */
   volatile float sink_float; /* so that nothing is left out; what it holds does not matter */
   volatile uint64_t sink;
 } limit_job;
@@ -71,7 +73,7 @@ static void touch_piece(void *arg, int piece, int thread) {
 static void read_piece(void *arg, int piece, int thread) {
   limit_job *j = arg;
   (void)thread;
-  j->sink = j->loops->read(j->buffer + (size_t)piece * READ_PIECE, READ_PIECE);
+  j->sink = j->loops->read(j->buffer + (size_t)(j->first + piece) * READ_PIECE, READ_PIECE);
 }
 
 static void fma_piece(void *arg, int piece, int thread) {
@@ -86,7 +88,8 @@ static void dot_piece(void *arg, int piece, int thread) {
   j->sink_float = j->loops->dot(ROUNDS);
 }
 
-/* The best of as many runs as fit into `seconds`, at least three: units of work per second. */
+/* The best of as many runs as fit into `seconds`, at least three: units of work per second.  Runs are short, a
+ * millisecond or so, so that some of them meet no other process. */
 static sl_status best_rate(sl_pool *pool, double seconds, int n_pieces, sl_piece_fn fn, limit_job *job,
                            double units_per_piece, double *out) {
   double end = now() + seconds, best = 0;
@@ -95,6 +98,7 @@ static sl_status best_rate(sl_pool *pool, double seconds, int n_pieces, sl_piece
     SL_TRY(sl_pool_run(pool, n_pieces, fn, job));
     double rate = units_per_piece * n_pieces / (now() - begin);
     if (rate > best) best = rate;
+    job->first = job->first + 2 * WINDOW > job->n_pieces ? 0 : job->first + WINDOW;
   }
   *out = best;
   return SL_OK;
@@ -105,7 +109,7 @@ static size_t buffer_size(void) {
   size_t free_bytes = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : BUFFER, size = free_bytes / 4;
   if (size > BUFFER) size = BUFFER;
   size = size / READ_PIECE * READ_PIECE;
-  return size < 32 * READ_PIECE ? 32 * READ_PIECE : size;
+  return size < 2 * WINDOW * READ_PIECE ? 2 * WINDOW * READ_PIECE : size;
 }
 
 static sl_status measure_read(sl_pool *pool, double seconds, limit_job *job, double *out, sl_error *err) {
@@ -115,16 +119,16 @@ static sl_status measure_read(sl_pool *pool, double seconds, limit_job *job, dou
   if (buffer == MAP_FAILED)
     return sl_fail(err, SL_ERR_MEMORY, "limits: no memory for a buffer of %zu bytes", (size_t)(size + READ_PIECE));
   job->buffer = buffer;
-  int pieces = (int)(size / READ_PIECE);
-  sl_status status = sl_pool_run(pool, pieces, touch_piece, job);
-  if (status == SL_OK) status = best_rate(pool, seconds, pieces, read_piece, job, (double)READ_PIECE, out);
+  job->n_pieces = (int)(size / READ_PIECE);
+  sl_status status = sl_pool_run(pool, job->n_pieces, touch_piece, job);
+  if (status == SL_OK) status = best_rate(pool, seconds, WINDOW, read_piece, job, (double)READ_PIECE, out);
   munmap(buffer, size + READ_PIECE);
   return status == SL_OK ? SL_OK : sl_fail(err, status, "limits: reading memory failed");
 }
 
 sl_status sl_limits_measure(sl_pool *pool, double seconds, sl_limits *out, sl_error *err) {
   limit_job job = {.loops = best_loops()};
-  int pieces = sl_pool_threads(pool) * 32;
+  int pieces = sl_pool_threads(pool) * 16;
   *out = (sl_limits){0};
   SL_TRY(measure_read(pool, seconds / 2, &job, &out->read_bytes_per_s, err));
   SL_TRY(best_rate(pool, seconds / 4, pieces, fma_piece, &job, ROUNDS * job.loops->fma_per_round, &out->f32_flops));

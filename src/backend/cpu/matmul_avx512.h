@@ -11,7 +11,7 @@
 #if defined(__clang__)
 #define SL_UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define SL_UNROLL _Pragma("GCC unroll 16")
+#define SL_UNROLL _Pragma("GCC unroll 64")
 #endif
 
 /* The loops, by math. */
