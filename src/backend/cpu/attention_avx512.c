@@ -1,0 +1,16 @@
+#include <math.h>
+
+#include "backend/cpu/attention_drive.h"
+
+#include "backend/cpu/simd_avx512.h"
+#include "backend/cpu/simd_math.h"
+
+#include "backend/cpu/attention_loops.inc"
+
+sl_status sl_avx512_attention_prompt(const sl_ctx *ctx, const sl_op_args *args) {
+  return sl_attention_prompt(&loops, ctx, &args->attention);
+}
+
+sl_status sl_avx512_attention_decode(const sl_ctx *ctx, const sl_op_args *args) {
+  return sl_attention_decode(&loops, ctx, &args->attention);
+}
