@@ -23,7 +23,7 @@ static const sl_skip known_skips[] = {
 };
 
 static const char *find_prefix(const sl_checkpoint *checkpoint) {
-  static const char *const prefixes[] = {"model.language_model.", "model.", "language_model.model."};
+  static const char *const prefixes[] = {"model.language_model.", "model."};
   for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
     char name[64];
     snprintf(name, sizeof name, "%sembed_tokens.weight", prefixes[i]);
