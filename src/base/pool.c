@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdalign.h>
 #include <stdatomic.h>
@@ -23,6 +24,11 @@ enum { MAX_THREADS = 1024, PATH_SIZE = 512 };
 /* Longest and shortest time to spin before sleeping.  A wake-up through the kernel costs some ten microseconds. */
 #define LONG_SPIN_NS  40000
 #define SHORT_SPIN_NS 1000
+
+/* A worker that never sleeps is sooner or later preempted for a busy neighbour, most likely in the middle of a piece
+ * that all others then wait for.  So it offers its CPU between jobs, a little before the system's tick (4 ms at 250 Hz)
+ * would take it.  With one neighbour on two CPUs: 55 % of the quiet speed, without this 47 %. */
+#define YIELD_NS 2000000
 
 struct worker {
   sl_pool *pool;
@@ -157,12 +163,16 @@ static uint32_t next_job(sl_pool *pool, uint32_t seen, int64_t *spin_ns) {
 static void *worker_main(void *arg) {
   struct worker *w = arg;
   uint32_t seen = 0;
-  int64_t spin_ns = LONG_SPIN_NS;
+  int64_t spin_ns = LONG_SPIN_NS, yielded = now_ns();
   char name[16];
   snprintf(name, sizeof name, "sluice-%d", w->thread);
   pthread_setname_np(pthread_self(), name);
   while (!atomic_load(&w->pool->stop)) {
     work(w->pool, w->thread);
+    if (now_ns() - yielded > YIELD_NS) {
+      sched_yield();
+      yielded = now_ns();
+    }
     seen = next_job(w->pool, seen, &spin_ns);
   }
   return NULL;
