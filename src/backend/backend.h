@@ -41,6 +41,8 @@ typedef struct sl_kernel {
   bool (*fits)(const sl_op_sig *sig, sl_refusal *why);
   /* Scratch bytes for at most M rows with n_threads threads; NULL for none. */
   size_t (*scratch)(const sl_op_sig *sig, int M, int n_threads);
+  /* The arguments passed sl_op_check.  Fails with SL_ERR_IO if mapped weights cannot be read; the calling thread's
+   * sl_fault_fail then has file and offset. */
   sl_status (*run)(const sl_ctx *ctx, const sl_op_args *args);
 } sl_kernel;
 
