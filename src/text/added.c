@@ -61,10 +61,11 @@ static bool is_space(unsigned c) {
          c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-static size_t spaces_before(const char *text, size_t from, size_t at) {
-  while (at > from) {
+static size_t spaces_before(const char *text, size_t covered, size_t at) {
+  if (at < covered) return covered;
+  while (at > covered) {
     size_t character = at - 1;
-    while (character > from && ((unsigned char)text[character] & 0xC0) == 0x80) character--;
+    while (character > covered && ((unsigned char)text[character] & 0xC0) == 0x80) character--;
     if (!is_space(sl_utf8_code_point(text + character))) break;
     at = character;
   }
@@ -76,19 +77,20 @@ static size_t spaces_behind(const char *text, size_t size, size_t at) {
   return at;
 }
 
-const sl_added *sl_added_next(const sl_added_set *set, const char *text, size_t size, size_t from, bool parse_special,
-                              size_t *start, size_t *end) {
+const sl_added *sl_added_next(const sl_added_set *set, const char *text, size_t size, size_t *at, size_t covered,
+                              bool parse_special, size_t *start, size_t *end) {
   if (!set->n) return NULL;
-  for (size_t at = from; at < size; at++) {
-    if (set->by_byte[(unsigned char)text[at]].end == 0) continue;
-    const sl_added *token = longest(set, text + at, size - at);
+  for (; *at < size; ++*at) {
+    if (set->by_byte[(unsigned char)text[*at]].end == 0) continue;
+    const sl_added *token = longest(set, text + *at, size - *at);
     if (!token) continue;
-    if (token->special && !parse_special) {
-      at += token->size - 1;
-      continue;
-    }
-    *start = token->lstrip ? spaces_before(text, from, at) : at;
-    *end = token->rstrip ? spaces_behind(text, size, at + token->size) : at + token->size;
+    size_t name = *at, behind = name + token->size;
+    *at = behind - 1;
+    if (token->special && !parse_special) continue;
+    *start = token->lstrip ? spaces_before(text, covered, name) : name;
+    *end = token->rstrip ? spaces_behind(text, size, behind) : behind;
+    if (*start >= *end) continue; /* the last token took all of it */
+    *at = behind;
     return token;
   }
   return NULL;

@@ -28,10 +28,12 @@ typedef struct sl_added_set {
 void sl_added_index(sl_added_set *set);
 void sl_added_free(sl_added_set *set);
 
-/* The next token in text[from..size), the leftmost and of those the longest; NULL if there is none.  It covers
- * [*start, *end) (not before `from`, white space that it takes along included).  Special tokens are found only if
- * parse_special; what looks like one is skipped as a whole otherwise, so that no other token is found inside it. */
-const sl_added *sl_added_next(const sl_added_set *set, const char *text, size_t size, size_t from, bool parse_special,
-                              size_t *start, size_t *end);
+/* The next token in text[*at..size), the leftmost and of those the longest; NULL if there is none.  *at moves behind
+ * its name.  It covers [*start, *end) with the white space that it takes along, of which nothing before `covered` (the
+ * end of the last one).  It may begin before `covered`, if its name is white space that the last one took: as in
+ * Hugging Face's tokenizers it is found all the same.  Special tokens are found only if parse_special; what looks like
+ * one is skipped as a whole otherwise, so that no other token is found inside it. */
+const sl_added *sl_added_next(const sl_added_set *set, const char *text, size_t size, size_t *at, size_t covered,
+                              bool parse_special, size_t *start, size_t *end);
 
 #endif

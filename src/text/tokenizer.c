@@ -75,33 +75,32 @@ typedef struct encoding {
 } encoding;
 
 static sl_status encode_normalized(encoding *e, size_t from, size_t to) {
-  size_t start, end;
+  size_t at = from, start, end; /* what stands before `from` is done */
   const sl_added *token;
-  while ((token = sl_added_next(&e->t->normalized, e->text.bytes, to, from, e->parse_special, &start, &end))) {
-    SL_TRY(sl_bpe_encode(&e->t->bpe, &e->work, e->text.bytes, from, start, e->err));
+  while ((token = sl_added_next(&e->t->normalized, e->text.bytes, to, &at, from, e->parse_special, &start, &end))) {
+    if (from < start) SL_TRY(sl_bpe_encode(&e->t->bpe, &e->work, e->text.bytes, from, start, e->err));
     SL_TRY(sl_bpe_append(&e->work, token->id, e->err));
     from = end;
   }
-  return sl_bpe_encode(&e->t->bpe, &e->work, e->text.bytes, from, to, e->err);
+  return from < to ? sl_bpe_encode(&e->t->bpe, &e->work, e->text.bytes, from, to, e->err) : SL_OK;
 }
 
 static sl_status encode_plain(encoding *e, const char *text, size_t size) {
   size_t from = e->text.n;
-  if (!size) return SL_OK;
   if (!sl_buffer_append_replaced(&e->text, &e->t->normalizer, text, size))
     return sl_fail(e->err, SL_ERR_MEMORY, "no memory for a text of %zu bytes and its normal form", size);
   return encode_normalized(e, from, e->text.n);
 }
 
 static sl_status encode_text(encoding *e, const char *text, size_t size) {
-  size_t from = 0, start, end;
+  size_t from = 0, at = 0, start, end;
   const sl_added *token;
-  while ((token = sl_added_next(&e->t->raw, text, size, from, e->parse_special, &start, &end))) {
-    SL_TRY(encode_plain(e, text + from, start - from));
+  while ((token = sl_added_next(&e->t->raw, text, size, &at, from, e->parse_special, &start, &end))) {
+    if (from < start) SL_TRY(encode_plain(e, text + from, start - from));
     SL_TRY(sl_bpe_append(&e->work, token->id, e->err));
     from = end;
   }
-  return encode_plain(e, text + from, size - from);
+  return from < size ? encode_plain(e, text + from, size - from) : SL_OK;
 }
 
 /* The text with each maximal ill-formed part replaced by U+FFFD. */

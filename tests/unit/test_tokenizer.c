@@ -177,6 +177,17 @@ static void strip_flags_take_the_white_space_along(void **state) {
   sl_tokenizer_free(t);
 }
 
+/* Hugging Face's tokenizers (0.23) do so: a name that is white space is found even where the last token took it. */
+static void white_space_that_is_a_token_is_found_behind_a_token_that_takes_it(void **state) {
+  (void)state;
+  sl_tokenizer *t = open_parts(
+      (parts){.added = ADDED(7, "<r>", true, false, false, true) "," ADDED(
+                  8, "\\t\\t", false, false, false, false) "," ADDED(9, "\\n\\n", false, false, true, false)});
+  expect_ids(t, "<r>\t\ta", true, 7, 8, 1);
+  expect_ids(t, "<r>\n\na", true, 7, 1);
+  sl_tokenizer_free(t);
+}
+
 static void normalized_added_tokens_are_looked_for_in_the_normalized_text(void **state) {
   (void)state;
   sl_tokenizer *t = open_parts((parts){.added = ADDED(7, "a b", false, true, false, false)});
@@ -494,6 +505,7 @@ int main(void) {
       cmocka_unit_test(nothing_is_found_inside_a_special_token_that_is_not_parsed),
       cmocka_unit_test(the_leftmost_and_longest_added_token_wins),
       cmocka_unit_test(strip_flags_take_the_white_space_along),
+      cmocka_unit_test(white_space_that_is_a_token_is_found_behind_a_token_that_takes_it),
       cmocka_unit_test(normalized_added_tokens_are_looked_for_in_the_normalized_text),
       cmocka_unit_test(cuts_caches_and_heaps_give_what_plain_merging_gives),
       cmocka_unit_test(nothing_is_cut_where_a_merge_takes_a_byte_token),

@@ -1,5 +1,6 @@
 #include "unit/tokenizers.h"
 
+#include <dirent.h>
 #include <unistd.h>
 
 #include "text/json_stream.h"
@@ -208,6 +209,39 @@ static void sentences_quote_hostile_pieces_safely(void **state) {
                  SL_ERR_FORMAT, "(of \"012345678901234567890123456789012345678...\")");
 }
 
+static void seeds_of_the_fuzzer_are_answered(void **state) {
+  (void)state;
+  const char *folder = "tests/fuzz/seeds/tokenizer";
+  DIR *dir = opendir(folder);
+  assert_non_null(dir);
+  int count = 0;
+  for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
+    if (e->d_name[0] == '.') continue;
+    char path[512], data[1 << 14];
+    snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t size = fread(data, 1, sizeof data, file);
+    fclose(file);
+    const char *cut = memchr(data, 0xFF, size); /* the text for it stands behind */
+    size_t n_json = cut ? (size_t)(cut - data) : size, n_ids;
+    sl_tokenizer *t = NULL;
+    sl_error err = {0};
+    count++;
+    if (sl_tokenizer_parse(data, n_json, "seed", 4096, &t, &err) != SL_OK) {
+      assert_true(err.text[0] != '\0');
+      continue;
+    }
+    int32_t *ids;
+    assert_non_null(cut);
+    assert_int_equal(sl_tokenizer_encode(t, cut + 1, size - n_json - 1, true, &ids, &n_ids, &err), SL_OK);
+    free(ids);
+    sl_tokenizer_free(t);
+  }
+  closedir(dir);
+  assert_true(count >= 3);
+}
+
 /* ---- the stream over a file ---------------------------------------------------------------------------------------
  */
 
@@ -261,6 +295,7 @@ int main(void) {
       cmocka_unit_test(every_cut_of_a_good_file_is_refused),
       cmocka_unit_test(a_missing_file_is_named),
       cmocka_unit_test(sentences_quote_hostile_pieces_safely),
+      cmocka_unit_test(seeds_of_the_fuzzer_are_answered),
       cmocka_unit_test(strings_may_cross_the_window_of_a_file),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
