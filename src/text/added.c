@@ -88,7 +88,8 @@ const sl_added *sl_added_next(const sl_added_set *set, const char *text, size_t 
     *at = behind - 1;
     if (token->special && !parse_special) continue;
     *start = token->lstrip ? spaces_before(text, covered, name) : name;
-    *end = token->rstrip ? spaces_behind(text, size, behind) : behind;
+    /* Inside what the last token took, all is white space up to `covered`: looking again would be quadratic. */
+    *end = token->rstrip ? spaces_behind(text, size, behind > covered ? behind : covered) : behind;
     if (*start >= *end) continue; /* the last token took all of it */
     *at = behind;
     return token;

@@ -318,6 +318,21 @@ static void a_text_without_a_cut_takes_far_less_than_quadratic_time(void **state
   sl_tokenizer_free(t);
 }
 
+static void a_run_of_tokens_that_take_white_space_along_is_not_quadratic(void **state) {
+  (void)state;
+  sl_tokenizer *t = open_parts((parts){.added = ADDED(7, "\\n\\n", false, false, true, true)});
+  size_t n = 1000000, n_ids;
+  char *text = malloc(n);
+  memset(text, '\n', n);
+  int32_t *ids;
+  assert_int_equal(sl_tokenizer_encode(t, text, n, false, &ids, &n_ids, NULL), SL_OK);
+  assert_int_equal(n_ids, 1); /* the first takes all */
+  assert_int_equal(ids[0], 7);
+  free(ids);
+  free(text);
+  sl_tokenizer_free(t);
+}
+
 /* ---- decoding --------------------------------------------------------------------------------------------------- */
 
 static void a_stream_holds_back_unfinished_characters(void **state) {
@@ -453,7 +468,7 @@ static void the_real_vocabulary_gives_what_transformers_gives(void **state) {
   sl_error err = {0};
   sl_status status = sl_tokenizer_open(path, 262144, &t, &err);
   if (status == SL_ERR_NOT_FOUND) {
-    print_message("SKIPPED: the Gemma 4 vocabulary is not in %s\n", path);
+    print_message("SKIPPED: the tokenizer.json of a Gemma 4 checkpoint is not at %s\n", path);
     skip();
   }
   if (status != SL_OK) fail_msg("%s", err.text);
@@ -510,6 +525,7 @@ int main(void) {
       cmocka_unit_test(cuts_caches_and_heaps_give_what_plain_merging_gives),
       cmocka_unit_test(nothing_is_cut_where_a_merge_takes_a_byte_token),
       cmocka_unit_test(a_text_without_a_cut_takes_far_less_than_quadratic_time),
+      cmocka_unit_test(a_run_of_tokens_that_take_white_space_along_is_not_quadratic),
       cmocka_unit_test(a_stream_holds_back_unfinished_characters),
       cmocka_unit_test(ill_formed_runs_of_bytes_become_one_replacement_character_a_part),
       cmocka_unit_test(a_hidden_special_token_does_not_cut_a_character_short),
