@@ -11,7 +11,35 @@
 #include "show.h"
 #include "table.h"
 
-/* An object as "key  value" lines; objects inside are written compactly. */
+static bool is_list_of_objects(const json_t *value) {
+  return json_array_size(value) && json_is_object(json_array_get(value, 0));
+}
+
+/* An array of objects, each a row under the keys of the first. */
+static void print_list(const char *title, const json_t *list) {
+  const char *cells[TABLE_MAX_COLUMNS], *key;
+  char align[TABLE_MAX_COLUMNS + 1] = "";
+  json_t *value, *object, *first = json_array_get(list, 0);
+  int n = 1;
+  cells[0] = title;
+  json_object_foreach(first, key, value) if (n < TABLE_MAX_COLUMNS) cells[n++] = key;
+  memset(align, 'l', (size_t)n);
+  table t;
+  table_init(&t, align);
+  table_row(&t, cells);
+  size_t i;
+  json_array_foreach((json_t *)list, i, object) {
+    char *texts[TABLE_MAX_COLUMNS] = {text_format("%zu", i)};
+    for (int c = 1; c < n; c++) texts[c] = show_value(json_object_get(object, cells[c]));
+    table_row(&t, (const char *const *)texts);
+    for (int c = 0; c < n; c++) free(texts[c]);
+  }
+  table_print(&t, "  ");
+  table_free(&t);
+  out_format("\n");
+}
+
+/* An object as "key  value" lines; lists of objects follow as tables of their own. */
 static void print_object(const char *title, const json_t *object) {
   if (!json_is_object(object) || !json_object_size(object)) return;
   out_format("%s\n", title);
@@ -20,6 +48,7 @@ static void print_object(const char *title, const json_t *object) {
   const char *key;
   json_t *value;
   json_object_foreach((json_t *)object, key, value) {
+    if (is_list_of_objects(value)) continue;
     char *text = show_value(value);
     table_row(&t, (const char *const[]){key, text});
     free(text);
@@ -27,13 +56,17 @@ static void print_object(const char *title, const json_t *object) {
   table_print(&t, "  ");
   table_free(&t);
   out_format("\n");
+  json_object_foreach((json_t *)object, key, value) if (is_list_of_objects(value)) print_list(key, value);
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 /* Tensors of one layer that differ only in the expert's number are one row, "experts.*": a real model has 20,000. */
 typedef struct group {
-  char *name; /* with * for the expert's number */
+  char *name; /* with * for the expert's number; owned */
+  size_t at;  /* where the name goes on behind "layers.N.", 0 outside the layers */
+  long layer; /* -1 outside the layers */
+  size_t order;
   const json_t *first;
   size_t n;
   double bytes;
@@ -47,9 +80,18 @@ static char *group_name(const char *name) {
   return text_format("%.*s*%s", (int)(digits - name), name, digits + n);
 }
 
+/* Names outside "...layers.N." belong to no layer. */
+static void find_layer(group *g) {
+  const char *word = strstr(g->name, "layers."), *digits = word ? word + strlen("layers.") : NULL;
+  size_t n = digits ? strspn(digits, "0123456789") : 0;
+  g->layer = -1;
+  if (!n || digits[n] != '.') return;
+  g->layer = strtol(digits, NULL, 10);
+  g->at = (size_t)(digits - g->name) + n + 1;
+}
+
 static bool same(const group *g, const char *name, const json_t *tensor) {
-  return g->name && strcmp(g->name, name) == 0 &&
-         !strcmp(show_string(g->first, "dtype"), show_string(tensor, "dtype")) &&
+  return strcmp(g->name, name) == 0 && !strcmp(show_string(g->first, "dtype"), show_string(tensor, "dtype")) &&
          json_equal(json_object_get(g->first, "shape"), json_object_get(tensor, "shape")) &&
          !strcmp(show_string(g->first, "file"), show_string(tensor, "file"));
 }
@@ -61,44 +103,90 @@ static group *find_group(group *groups, size_t n, const char *name, const json_t
   return NULL;
 }
 
+/* Layers by number, and the order of the report within each. */
+static int by_layer(const void *a, const void *b) {
+  const group *x = a, *y = b;
+  if (x->layer != y->layer) return x->layer < y->layer ? -1 : 1;
+  return x->order < y->order ? -1 : 1;
+}
+
 static size_t make_groups(const json_t *tensors, group *groups) {
   size_t n = 0, i;
   json_t *tensor;
   json_array_foreach((json_t *)tensors, i, tensor) {
     char *name = group_name(show_string(tensor, "name"));
-    group *g = name ? find_group(groups, n, name, tensor) : NULL;
-    if (g)
+    if (!name) continue;
+    group *g = find_group(groups, n, name, tensor);
+    if (g) {
       free(name);
-    else {
-      g = &groups[n++];
-      *g = (group){.name = name, .first = tensor};
+    } else {
+      g = &groups[n];
+      *g = (group){.name = name, .first = tensor, .order = n++};
+      find_layer(g);
     }
     g->n++;
     g->bytes += show_number(tensor, "bytes");
   }
+  qsort(groups, n, sizeof *groups, by_layer);
   return n;
 }
 
+/* What all file names begin and end with is said once, above the tables. */
+typedef struct file_names {
+  const char *any;
+  size_t before, behind;
+  bool several;
+} file_names;
+
+static file_names common_names(const group *groups, size_t n) {
+  file_names f = {.any = n ? show_string(groups[0].first, "file") : ""};
+  size_t length = strlen(f.any);
+  f.before = f.behind = length;
+  for (size_t i = 1; i < n; i++) {
+    const char *name = show_string(groups[i].first, "file");
+    size_t size = strlen(name), b = 0, e = 0;
+    while (b < f.before && name[b] == f.any[b]) b++;
+    while (e < f.behind && e + b < size && e + b < length && name[size - 1 - e] == f.any[length - 1 - e]) e++;
+    f.several |= strcmp(name, f.any) != 0;
+    f.before = b;
+    f.behind = e;
+  }
+  return f;
+}
+
+static void put_group(table *t, const group *g, const file_names *files) {
+  char size[16], file[64];
+  const char *name = show_string(g->first, "file");
+  size_t length = strlen(name), cut = files->before + files->behind;
+  snprintf(file, sizeof file, "%.*s", length > cut ? (int)(length - cut) : 0, name + files->before);
+  char *title = g->n > 1 ? text_format("%s (%zu)", g->name + g->at, g->n) : strdup(g->name + g->at);
+  char *shape = show_value(json_object_get(g->first, "shape"));
+  table_row(t, (const char *const[]){title, show_string(g->first, "dtype"), shape, report_bytes(size, g->bytes),
+                                     show_string(g->first, "role"), files->several ? file : ""});
+  free(title);
+  free(shape);
+}
+
+/* One table for each layer, and one for what is outside them. */
 static void print_tensors(const json_t *tensors) {
   group *groups = calloc(json_array_size(tensors) + 1, sizeof *groups);
   if (!groups) return;
   size_t n = make_groups(tensors, groups);
-  table t;
-  table_init(&t, "lllrrll");
-  table_row(&t, (const char *const[]){"tensor", "dtype", "shape", "count", "size", "role", "file"});
-  for (size_t i = 0; i < n; i++) {
-    const json_t *first = groups[i].first;
-    char size[16], count[24];
-    snprintf(count, sizeof count, "%zu", groups[i].n);
-    char *shape = show_value(json_object_get(first, "shape"));
-    table_row(&t, (const char *const[]){groups[i].name, show_string(first, "dtype"), shape, count,
-                                        report_bytes(size, groups[i].bytes), show_string(first, "role"),
-                                        show_string(first, "file")});
-    free(shape);
-    free(groups[i].name);
+  file_names files = common_names(groups, n);
+  if (files.several)
+    out_format("tensors, in the files %.*s*%s (last column)\n", (int)files.before, files.any,
+               files.any + strlen(files.any) - files.behind);
+  else
+    out_format("tensors, in %s\n", files.any);
+  for (size_t i = 0, end; i < n; i = end) {
+    table t;
+    table_init(&t, "lllrll");
+    for (end = i; end < n && groups[end].layer == groups[i].layer; end++) put_group(&t, &groups[end], &files);
+    if (groups[i].layer >= 0) out_format("%.*s\n", (int)groups[i].at - 1, groups[i].name);
+    table_print(&t, "  ");
+    table_free(&t);
   }
-  table_print(&t, "");
-  table_free(&t);
+  for (size_t i = 0; i < n; i++) free(groups[i].name);
   free(groups);
   out_format("\n");
 }

@@ -10,6 +10,17 @@
 #include "show.h"
 #include "table.h"
 
+/* "avx512/matmul_bt/panel_f32" as "avx512/panel_f32": the operation has a column of its own. */
+static char *short_kernel(const char *kernel, const char *op) {
+  char *middle = text_format("/%s", op);
+  const char *at = middle ? strstr(kernel, middle) : NULL;
+  size_t n = middle ? strlen(middle) : 0;
+  char *text =
+      at && (at[n] == '/' || !at[n]) ? text_format("%.*s%s", (int)(at - kernel), kernel, at + n) : strdup(kernel);
+  free(middle);
+  return text;
+}
+
 static void print_ops(const json_t *ops) {
   table t;
   table_init(&t, "lllll");
@@ -17,10 +28,14 @@ static void print_ops(const json_t *ops) {
   size_t i;
   json_t *op;
   json_array_foreach((json_t *)ops, i, op) {
-    const char *prompt = show_string(op, "prompt"), *generated = show_string(op, "generated");
+    const char *name = show_string(op, "op");
+    char *prompt = short_kernel(show_string(op, "prompt"), name);
+    char *generated = short_kernel(show_string(op, "generated"), name);
     char *shape = show_value(json_object_get(op, "shape"));
-    table_row(&t, (const char *const[]){show_string(op, "op"), show_string(op, "name"), shape, prompt,
-                                        strcmp(prompt, generated) ? generated : "the same"});
+    bool same = prompt && generated && strcmp(prompt, generated) == 0;
+    table_row(&t, (const char *const[]){name, show_string(op, "name"), shape, prompt, same ? "same" : generated});
+    free(prompt);
+    free(generated);
     free(shape);
   }
   table_print(&t, "  ");
@@ -82,12 +97,14 @@ static void print_pairs(const char *title, const json_t *object, bool bytes) {
 static void print_per_token(const json_t *per_token) {
   if (!json_object_size(per_token)) return;
   char all[16], trunk[16], experts[16], kv[16];
+  double flops = show_number(per_token, "flops");
   out_format("per decoded token\n  reads %s: trunk %s, experts %s; KV at a full context %s\n"
-             "  computes %.2f GFLOP\n\n",
+             "  computes %.3g %s\n\n",
              report_bytes(all, show_number(per_token, "bytes")),
              report_bytes(trunk, show_number(per_token, "trunk_bytes")),
              report_bytes(experts, show_number(per_token, "expert_bytes")),
-             report_bytes(kv, show_number(per_token, "kv_bytes_full_ctx")), show_number(per_token, "flops") / 1e9);
+             report_bytes(kv, show_number(per_token, "kv_bytes_full_ctx")), flops / (flops < 1e9 ? 1e6 : 1e9),
+             flops < 1e9 ? "MFLOP" : "GFLOP");
 }
 
 static void print_expected(const json_t *limits, const json_t *expected) {

@@ -91,9 +91,11 @@ void table_print(const table *t, const char *indent) {
   if (limit) shrink(t, width, limit - (int)strlen(indent));
   for (int r = 0; r < t->n_rows; r++) {
     out_format("%s", indent);
-    for (int c = 0; c < t->n_columns; c++) {
-      put_cell(t->cells[r * t->n_columns + c], width[c], t->right[c], c == t->n_columns - 1);
-      out_format("%s", c == t->n_columns - 1 ? "\n" : "  ");
+    int last = t->n_columns - 1; /* nothing but spaces is not written */
+    while (last > 0 && !*t->cells[r * t->n_columns + last]) last--;
+    for (int c = 0; c <= last; c++) {
+      put_cell(t->cells[r * t->n_columns + c], width[c], t->right[c], c == last);
+      out_format(c < last ? "  " : "\n");
     }
   }
 }

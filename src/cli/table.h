@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-enum { TABLE_MAX_COLUMNS = 8 };
+enum { TABLE_MAX_COLUMNS = 12 };
 
 typedef struct table {
   int n_columns;
