@@ -97,6 +97,27 @@ static void jobs_wake_sleeping_threads_and_a_sleeping_caller(void **state) {
   sl_pool_free(pool);
 }
 
+/* Each piece waits for the other to begin, so the job ends only if two threads share it. */
+static void meet(void *arg, int piece, int thread) {
+  (void)piece, (void)thread;
+  atomic_int *arrived = arg;
+  atomic_fetch_add(arrived, 1);
+  for (int i = 0; i < 50000 && atomic_load(arrived) < 2; i++) usleep(100); /* five seconds at most */
+  if (atomic_load(arrived) < 2) atomic_store(arrived, -10);
+}
+
+static void a_sleeping_thread_is_woken_for_a_job(void **state) {
+  (void)state;
+  sl_pool *pool = new_pool(2);
+  for (int job = 0; job < 20; job++) {
+    atomic_int arrived = 0;
+    usleep(2000);
+    assert_int_equal(sl_pool_run(pool, 2, meet, &arrived), SL_OK);
+    assert_int_equal(arrived, 2);
+  }
+  sl_pool_free(pool);
+}
+
 static void unused_pools_are_freed(void **state) {
   (void)state;
   for (int i = 0; i < 50; i++) sl_pool_free(new_pool(1 + i % 5));
@@ -150,6 +171,7 @@ int main(void) {
       cmocka_unit_test(no_pieces_are_done_at_once),
       cmocka_unit_test(jobs_follow_each_other),
       cmocka_unit_test(jobs_wake_sleeping_threads_and_a_sleeping_caller),
+      cmocka_unit_test(a_sleeping_thread_is_woken_for_a_job),
       cmocka_unit_test(unused_pools_are_freed),
       cmocka_unit_test(two_pools_know_nothing_of_each_other),
       cmocka_unit_test(a_senseless_number_of_threads_is_refused),
