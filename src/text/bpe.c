@@ -34,10 +34,6 @@ static void note_piece(sl_bpe *bpe, const char *text, size_t size) {
   }
 }
 
-static void note_operand(sl_bpe *bpe, const uint8_t *is_fallback, uint32_t id) {
-  if (is_fallback[id]) bpe->may_cut = false;
-}
-
 sl_status sl_bpe_index(sl_bpe *bpe, sl_error *err) {
   for (int c = 0; c < 128; c++) {
     char text = (char)c;
@@ -53,10 +49,10 @@ sl_status sl_bpe_index(sl_bpe *bpe, sl_error *err) {
   if (bpe->unknown >= 0) fallback[bpe->unknown] = 1;
   for (size_t i = 0; i < bpe->merges->n_slots; i++) {
     const sl_merge *m = &bpe->merges->slots[i];
-    if (m->rank == SL_NO_RANK) continue;
-    note_operand(bpe, fallback, m->left);
-    note_operand(bpe, fallback, m->right);
-    uint32_t result = bpe->merges->result[m->rank];
+    if (m->rank != SL_NO_RANK && (fallback[m->left] || fallback[m->right])) bpe->may_cut = false;
+  }
+  for (size_t rank = 0; rank < bpe->merges->n; rank++) {
+    uint32_t result = bpe->merges->result[rank];
     if (made[result]) continue;
     made[result] = 1;
     size_t size;
