@@ -3,7 +3,4 @@
 
 #define EMPTY(name)                                                                                                    \
   __attribute__((weak)) sl_kernel_table name(void) { return (sl_kernel_table){NULL, 0}; }
-EMPTY(sl_avx512_matmul_table)
 EMPTY(sl_avx2_matmul_table)
-EMPTY(sl_avx512_vector_table)
-EMPTY(sl_avx2_vector_table)
