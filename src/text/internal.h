@@ -31,6 +31,7 @@ struct sl_tokenizer {
   sl_replace shown;   /* applied to a piece when it is decoded */
   bool decodes_bytes; /* "<0x41>" is decoded to that byte */
   uint8_t *special;   /* bit per id */
+  int n_left_out;     /* special tokens beyond the model's vocabulary */
   int n_ids;          /* ids below this may be decoded: the model's vocabulary, or the tokenizer's if larger */
 };
 

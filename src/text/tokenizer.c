@@ -18,6 +18,8 @@ void sl_tokenizer_free(sl_tokenizer *t) {
 
 int sl_tokenizer_size(const sl_tokenizer *t) { return t->pieces.size; }
 
+int sl_tokenizer_left_out(const sl_tokenizer *t) { return t->n_left_out; }
+
 int sl_tokenizer_id(const sl_tokenizer *t, const char *piece) {
   return sl_pieces_find(&t->pieces, piece, strlen(piece));
 }

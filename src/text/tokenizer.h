@@ -27,7 +27,10 @@ void sl_tokenizer_free(sl_tokenizer *tokenizer);
 
 int sl_tokenizer_size(const sl_tokenizer *tokenizer);                  /* largest id + 1 */
 int sl_tokenizer_id(const sl_tokenizer *tokenizer, const char *piece); /* -1 if there is none; "<bos>" for example */
-size_t sl_tokenizer_bytes(const sl_tokenizer *tokenizer);              /* memory it holds */
+/* How many special tokens were left out, since they stand behind the model's vocabulary ("<image_soft_token>" of
+ * text-only Gemma 3 models): their names are plain text. */
+int sl_tokenizer_left_out(const sl_tokenizer *tokenizer);
+size_t sl_tokenizer_bytes(const sl_tokenizer *tokenizer); /* memory it holds */
 
 /* The ids of a text, equal to those of Hugging Face's tokenizers without their post-processor: nothing is put in front
  * or behind.  parse_special: added tokens with the special flag are found in the text; those without it always are.

@@ -97,12 +97,14 @@ static sl_status add_piece(loader *l, const char *where, const char *text, size_
   return no_memory(l);
 }
 
-static sl_status take_id(loader *l, const char *what, int32_t *id) {
+static sl_status refuse_id(loader *l, const char *what, int64_t id, int32_t limit) {
+  return sl_fail(l->err, SL_ERR_FORMAT, "%s: %s: id %" PRId64 ", expected 0 to %d", l->name, what, id, (int)limit - 1);
+}
+
+static sl_status take_id(loader *l, const char *what, int32_t limit, int32_t *id) {
   int64_t value = 0;
   SL_TRY(sl_json_take_integer(&l->s, what, INT64_MIN, INT64_MAX, &value));
-  if (value < 0 || value >= l->limit)
-    return sl_fail(l->err, SL_ERR_FORMAT, "%s: %s: id %" PRId64 ", expected 0 to %d", l->name, what, value,
-                   (int)l->limit - 1);
+  if (value < 0 || value >= limit) return refuse_id(l, what, value, limit);
   *id = (int32_t)value;
   return SL_OK;
 }
@@ -115,7 +117,7 @@ static sl_status take_vocab(loader *l) {
     if (!more) break;
     if (!l->s.n_text) return sl_fail(l->err, SL_ERR_FORMAT, "%s: model.vocab: an empty piece", l->name);
     int32_t id = 0;
-    if (take_id(l, "model.vocab", &id) != SL_OK) /* taking a number leaves the key in s.text */
+    if (take_id(l, "model.vocab", l->limit, &id) != SL_OK) /* taking a number leaves the key in s.text */
       return sl_fail(l->err, l->err ? l->err->status : SL_ERR_FORMAT, "%s (of %s)", l->err ? l->err->text : "",
                      show(l->s.text, l->s.n_text).text);
     SL_TRY(add_piece(l, "model.vocab", l->s.text, l->s.n_text, id));
@@ -325,7 +327,7 @@ static sl_status take_added_token(loader *l, const char *where, sl_added *token)
     if (!more) break;
     SL_TRY(know_key(l, where, keys, &seen, &key));
     if (key == 0)
-      SL_TRY(take_id(l, "added_tokens", &token->id));
+      SL_TRY(take_id(l, "added_tokens", SL_MAX_VOCAB, &token->id));
     else if (key == 1)
       SL_TRY(take_content(l, token));
     else
@@ -402,9 +404,31 @@ static sl_status normalize_token(loader *l, sl_added *token) {
   return SL_OK;
 }
 
+/* Text-only Gemma 3 models come with "<image_soft_token>", for which they have no row: a special token appended to the
+ * vocabulary, beyond the model's.  It is left out, so that its name is plain text.  Other ids beyond are errors. */
+static sl_status leave_out_beyond(loader *l) {
+  size_t n = 0, n_max = (size_t)l->t->pieces.size + l->n_added;
+  for (size_t i = 0; i < l->n_added; i++) {
+    sl_added *token = &l->added[i];
+    if (token->id < l->limit) {
+      sl_added kept = *token;
+      token->content = NULL; /* one owner, also where this fails half-way */
+      l->added[n++] = kept;
+      continue;
+    }
+    if (!token->special || (size_t)token->id >= n_max) return refuse_id(l, "added_tokens", token->id, l->limit);
+    free(token->content);
+    token->content = NULL;
+    l->t->n_left_out++;
+  }
+  l->n_added = n;
+  return SL_OK;
+}
+
 /* Moves the added tokens to the sets where they are looked for. */
 static sl_status index_added_tokens(loader *l) {
   sl_tokenizer *t = l->t;
+  SL_TRY(leave_out_beyond(l));
   for (size_t i = 0; i < l->n_added; i++) SL_TRY(place_added_token(l, &l->added[i]));
   t->special = calloc((size_t)t->pieces.size / 8 + 1, 1);
   t->raw.tokens = calloc(l->n_added + 1, sizeof *l->added);

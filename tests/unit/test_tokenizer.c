@@ -137,6 +137,23 @@ static void special_tokens_forged_in_the_text_stay_plain(void **state) {
   sl_tokenizer_free(t);
 }
 
+static void a_special_token_appended_beyond_the_model_is_plain_text(void **state) {
+  (void)state;
+  char *json = make_json(
+      (parts){.added = ADDED(6, "<i>", true, false, false, false) "," ADDED(0, "<unk>", true, false, false, false)});
+  sl_tokenizer *t = open_json(json, 6);
+  expect_ids(t, "a<i><unk>", true, 1, 0, 0);
+  assert_int_equal(sl_tokenizer_left_out(t), 1);
+  assert_int_equal(sl_tokenizer_size(t), 6);
+  assert_int_equal(sl_tokenizer_id(t, "<i>"), -1);
+  sl_tokenizer_free(t);
+  t = open_json(json, 7);
+  expect_ids(t, "a<i><unk>", true, 1, 6, 0);
+  assert_int_equal(sl_tokenizer_left_out(t), 0);
+  sl_tokenizer_free(t);
+  free(json);
+}
+
 static void added_tokens_that_are_not_special_are_always_found(void **state) {
   (void)state;
   sl_tokenizer *t = open_parts((parts){.added = ADDED(7, "<b>", false, false, false, false)});
@@ -516,6 +533,7 @@ int main(void) {
       cmocka_unit_test(a_name_of_a_byte_token_in_the_text_is_ordinary_text),
       cmocka_unit_test(each_maximal_ill_formed_part_becomes_one_replacement_character),
       cmocka_unit_test(special_tokens_forged_in_the_text_stay_plain),
+      cmocka_unit_test(a_special_token_appended_beyond_the_model_is_plain_text),
       cmocka_unit_test(added_tokens_that_are_not_special_are_always_found),
       cmocka_unit_test(nothing_is_found_inside_a_special_token_that_is_not_parsed),
       cmocka_unit_test(the_leftmost_and_longest_added_token_wins),

@@ -93,6 +93,18 @@ static void bad_added_tokens_are_refused_by_name(void **state) {
                  U, "single_word: true is not understood");
 }
 
+static void added_tokens_beyond_the_model_are_refused_unless_special_and_appended(void **state) {
+  (void)state;
+  static const char *const added[] = {ADDED(6, "<i>", false, false, false, false),
+                                      ADDED(7, "<i>", true, false, false, false)};
+  static const char *const sentence[] = {"added_tokens: id 6, expected 0 to 5", "added_tokens: id 7, expected 0 to 5"};
+  for (int i = 0; i < 2; i++) {
+    char *json = make_json((parts){.added = added[i]});
+    expect_refusal_of(json, strlen(json), 6, SL_ERR_FORMAT, sentence[i]);
+    free(json);
+  }
+}
+
 static void parts_that_are_not_understood_are_refused_by_name(void **state) {
   (void)state;
   const sl_status U = SL_ERR_UNSUPPORTED;
@@ -288,6 +300,7 @@ int main(void) {
       cmocka_unit_test(a_missing_byte_token_is_refused_by_name),
       cmocka_unit_test(bad_merges_are_refused_by_name),
       cmocka_unit_test(bad_added_tokens_are_refused_by_name),
+      cmocka_unit_test(added_tokens_beyond_the_model_are_refused_unless_special_and_appended),
       cmocka_unit_test(parts_that_are_not_understood_are_refused_by_name),
       cmocka_unit_test(the_published_forms_of_the_small_parts_are_taken),
       cmocka_unit_test(broken_json_is_refused_with_the_offset),
