@@ -356,7 +356,7 @@ static void a_stream_holds_back_unfinished_characters(void **state) {
   (void)state;
   sl_tokenizer *t = open_parts((parts){.bytes = true});
   const int32_t ids[] = {1, 1000 + 0xF0, 1000 + 0x9F, 1000 + 0x99, 1000 + 0x82, 1000 + 0xE5, 1, -1};
-  static const char *const shown[] = {"a", "", "", "", "\xF0\x9F\x99\x82", "", BAD "a", ""};
+  static const char *const shown[] = {"a", "", "", "", "\xF0\x9F\x99\x82", "", "\xEF\xBF\xBD\x61", ""};
   sl_decoder d;
   sl_decoder_init(&d, t, false);
   for (int i = 0; i < 8; i++) {
