@@ -211,8 +211,9 @@ typedef struct sl_stats {
   uint64_t planned_bytes; /* what plan says everything takes */
 } sl_stats;
 SL_API void sl_session_stats(const sl_session *session, sl_stats *stats); /* stats->size must be set */
-/* Kernels in use and how often each ran: arm i of the engine; false past the end. */
-SL_API bool sl_engine_arm(const sl_engine *engine, int i, const char **kernel, uint64_t *runs);
+/* Kernels in use, how often each ran and how long in all: arm i of the engine; false past the end.  Not while a step
+ * runs. */
+SL_API bool sl_engine_arm(const sl_engine *engine, int i, const char **kernel, uint64_t *runs, double *seconds);
 
 #ifdef __cplusplus
 }

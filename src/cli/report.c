@@ -52,7 +52,8 @@ static void print_arms(const sl_engine *engine) {
   char line[256] = "";
   const char *kernel, *label = "arms";
   uint64_t runs;
-  for (int i = 0; sl_engine_arm(engine, i, &kernel, &runs); i++) {
+  double seconds;
+  for (int i = 0; sl_engine_arm(engine, i, &kernel, &runs, &seconds); i++) {
     if (!runs) continue;
     char arm[80];
     snprintf(arm, sizeof arm, "  %.50s x%llu", kernel, (unsigned long long)runs);
@@ -81,8 +82,10 @@ static json_t *arms_json(const sl_engine *engine) {
   json_t *arms = json_array();
   const char *kernel;
   uint64_t runs;
-  for (int i = 0; sl_engine_arm(engine, i, &kernel, &runs); i++)
-    json_array_append_new(arms, json_pack("{s:s, s:I}", "kernel", kernel, "runs", (json_int_t)runs));
+  double seconds;
+  for (int i = 0; sl_engine_arm(engine, i, &kernel, &runs, &seconds); i++)
+    json_array_append_new(
+        arms, json_pack("{s:s, s:I, s:f}", "kernel", kernel, "runs", (json_int_t)runs, "seconds", seconds));
   return arms;
 }
 

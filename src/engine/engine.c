@@ -196,10 +196,11 @@ void sl_engine_info(const sl_engine *engine, sl_model_info *info) {
   memcpy(info, &full, size < sizeof full ? size : sizeof full);
 }
 
-bool sl_engine_arm(const sl_engine *engine, int i, const char **kernel, uint64_t *runs) {
+bool sl_engine_arm(const sl_engine *engine, int i, const char **kernel, uint64_t *runs, double *seconds) {
   if (i < 0 || i >= engine->plan->n_arms) return false;
   *kernel = engine->plan->arms[i].kernel->name;
   *runs = engine->plan->arms[i].runs;
+  *seconds = engine->plan->arms[i].seconds;
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/fault.h"
 
@@ -46,6 +47,12 @@ void sl_exec_free(sl_exec *exec) {
   free(exec);
 }
 
+double sl_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 float *sl_exec_value(const sl_exec *exec, int value) {
   return (float *)(void *)(exec->values + exec->plan->model->program.values[value].offset);
 }
@@ -53,8 +60,10 @@ float *sl_exec_value(const sl_exec *exec, int value) {
 sl_status sl_exec_call(sl_exec *exec, int arm, const sl_op_args *args, sl_error *err) {
   sl_arm *a = &exec->plan->arms[arm];
   sl_ctx ctx = {.pool = exec->pool, .scratch = exec->scratch, .scratch_size = exec->plan->scratch_bytes, .err = err};
-  a->runs++;
+  double start = sl_now();
   sl_status status = a->kernel->run(&ctx, args);
+  a->runs++;
+  a->seconds += sl_now() - start;
   return status == SL_ERR_IO ? sl_fault_fail(err) : status;
 }
 

@@ -63,6 +63,8 @@ sl_status sl_exec_grouped(sl_exec *exec, const sl_step *step, const sl_node *nod
 sl_status sl_exec_node(sl_exec *exec, const sl_step *step, int node, const int32_t *wanted, int M, sl_error *err);
 /* Computes the step again, looking at every output, and writes the sentence that names the culprit. */
 void sl_exec_diagnose(sl_exec *exec, const sl_step *step, sl_error *err);
+/* Seconds of the monotonic clock. */
+double sl_now(void);
 /* Whether all n numbers are finite. */
 bool sl_all_finite(const float *x, size_t n);
 

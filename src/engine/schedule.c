@@ -5,7 +5,6 @@
  * changes a bit of any result. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/engine.h"
 
@@ -20,12 +19,6 @@ typedef struct batch {
   uint64_t prompt_done, prompt_total;
   sl_step step; /* the running one */
 } batch;
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static int pending(const sl_session *s) { return s->n_tokens - s->n_computed; }
 
@@ -211,13 +204,13 @@ static void run_all(batch *b) {
     if (!b->step.M) return;
     watch(b);
     sl_error error = {.status = SL_OK};
-    double start = now();
+    double start = sl_now();
     report_progress(b);
     sl_status status = sl_exec_run(b->engine->exec, &b->step, &error);
     if (status == SL_ERR_CANCELLED)
       end_cancelled(b, &error);
     else
-      end_step(b, status, &error, now() - start);
+      end_step(b, status, &error, sl_now() - start);
     report_progress(b);
   }
 }

@@ -23,6 +23,7 @@ typedef struct sl_plan_options {
 typedef struct sl_arm {
   const sl_kernel *kernel;
   uint64_t runs;
+  double seconds; /* in all of them */
 } sl_arm;
 
 /* Routed experts without a fused kernel: tokens are gathered by expert, and each expert computes its rows. */

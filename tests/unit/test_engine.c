@@ -517,8 +517,9 @@ static void every_arm_is_counted(void **state) {
   run_to_end(session);
   const char *name;
   uint64_t runs;
+  double seconds;
   int n = 0;
-  for (; sl_engine_arm(engine, n, &name, &runs); n++)
+  for (; sl_engine_arm(engine, n, &name, &runs, &seconds); n++)
     if (!runs) fail_msg("%s is in the plan and never ran", name);
   assert_true(n > 5);
   sl_session_free(session);
