@@ -25,7 +25,7 @@ static uint64_t plain_read(const uint8_t *data, size_t size) {
   uint64_t sum[8] = {0};
   const uint64_t *words = (const uint64_t *)(const void *)data;
   for (size_t i = 0; i < size / 8; i += 8) {
-    __builtin_prefetch(words + i + SL_MM_LEAD / 8, 0, 2);
+    __builtin_prefetch(words + i + SL_MM_LEAD / 8, 0, 3);
     for (size_t j = 0; j < 8; j++) sum[j] += words[i + j];
   }
   return sum[0] + sum[1] + sum[2] + sum[3] + sum[4] + sum[5] + sum[6] + sum[7];

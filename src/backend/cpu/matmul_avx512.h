@@ -37,8 +37,16 @@ SL_INLINE sl_f8_table sl_f8_load_table(void) {
   return t;
 }
 
+/* Holds x in a register.  Without it gcc 12 loads the codes once for each lookup, and through the stack: the lookup
+ * overwrites its index. */
+SL_INLINE __m512i sl_keep(__m512i x) {
+  __asm__("" : "+v"(x));
+  return x;
+}
+
 /* High and low bytes of the 64 bf16 values, in the order of the codes. */
 SL_INLINE void sl_f8_bytes(const sl_f8_table *t, __m512i codes, __m512i *high, __m512i *low) {
+  codes = sl_keep(codes);
   __m512i magnitude = _mm512_permutex2var_epi8(t->high[0], codes, t->high[1]);
   *low = _mm512_permutex2var_epi8(t->low[0], codes, t->low[1]);
   *high = _mm512_ternarylogic_epi32(magnitude, codes, _mm512_set1_epi8((char)0x80), 0xF8); /* a | (b & c) */

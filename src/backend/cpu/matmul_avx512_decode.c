@@ -1,23 +1,11 @@
-/* Decode kernels: weights are expanded in registers, once for up to four tokens.  One line of weights (64 bytes) of
- * each of R rows a step.  exact: an activation is a bf16 pair, x = high + low, two dot instructions a vector of
- * weights, each with its own sum; so 16 bits of mantissa cost nothing while the memory is the limit. */
+/* Decode kernels: weights are expanded in registers, a line of them (64 bytes) at a time, for up to two tokens.  exact:
+ * an activation is a bf16 pair, x = high + low, two dot instructions a vector of weights, each with its own sum; so 16
+ * bits of mantissa cost nothing while the memory is the limit. */
 #include "backend/cpu/matmul_avx512.h"
 
 /* The dot instruction reads bf16 subnormals as zero.  No FP8 weight is one; a BF16 weight or the low part of an
  * activation below 2^-126 is, and is lost. */
 SL_INLINE __m512 dot_bf16(__m512 sum, __m512i a, __m512i b) { return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b); }
-
-SL_INLINE void look_ahead(sl_mm_ahead *a, int lines) {
-  if (a->at >= a->end) {
-    a->at = a->next;
-    a->end = a->next_end;
-    a->next = a->next_end;
-  }
-  if (a->at >= a->end) return;
-  SL_UNROLL
-  for (int i = 0; i < lines; i++) _mm_prefetch((const char *)a->at + i * SL_MM_LINE, _MM_HINT_T1);
-  a->at += lines * SL_MM_LINE;
-}
 
 /* ---- one step for one row: a line of weights against a token's packed line ---- */
 
@@ -86,73 +74,133 @@ SL_INLINE void add_line(line_kind kind, __m512 sum[2], const __m512i w[2], const
   }
 }
 
-/* ---- R rows x T tokens ---- */
+/* ---- rows x tokens ----
+ *
+ * Line i of a row goes into sum i % 4 of its (row, token), whatever the loop: one row from beginning to end with four
+ * sums at work (the memory likes it best), or four rows side by side, a quarter of their lines at a time. */
 
-SL_INLINE void add_lines(line_kind kind, const int R, const int T, const sl_f8_table *table, __m512 sum[4][4][2],
-                         const uint8_t *rows, size_t row, const uint8_t *const *tokens, size_t at, int n) {
+enum { WAYS = 4, ABREAST = SL_MM_ABREAST };
+
+/* Line `i` of R rows against T tokens; sum [R][T]. */
+SL_INLINE void add_lines(line_kind kind, const int R, const int T, const sl_f8_table *table, __m512 sum[][2][2],
+                         const uint8_t *rows, size_t row, const uint8_t *const *tokens, int i, int K) {
+  int step = line_elements(kind);
   SL_UNROLL
   for (int r = 0; r < R; r++) {
     __m512i w[2];
-    expand_line(kind, table, load_line(kind, rows + (size_t)r * row, n), w);
+    const uint8_t *line = rows + (size_t)r * row + (size_t)i * SL_MM_LINE;
+    expand_line(kind, table, load_line(kind, line, K - i * step), w);
     SL_UNROLL
-    for (int t = 0; t < T; t++) add_line(kind, sum[r][t], w, tokens[t] + at);
+    for (int t = 0; t < T; t++) add_line(kind, sum[r][t], w, tokens[t] + (size_t)(i * line_token(kind)));
   }
 }
 
-SL_INLINE void dot_tile(line_kind kind, const int R, const int T, float *sums, const uint8_t *rows, size_t row,
-                        const uint8_t *const *token_list, int K, sl_mm_ahead *ahead_inout) {
-  __m512 sum[4][4][2];
-  const uint8_t *tokens[4];
-  sl_f8_table table = kind <= F8_ONE ? sl_f8_load_table() : (sl_f8_table){0};
-  sl_mm_ahead ahead = *ahead_inout;
+SL_INLINE void clear(__m512 sum[][2][2], const int n, const int T) {
   SL_UNROLL
-  for (int r = 0; r < R; r++) {
+  for (int i = 0; i < n; i++) {
     SL_UNROLL
-    for (int t = 0; t < T; t++) sum[r][t][0] = sum[r][t][1] = _mm512_setzero_ps();
+    for (int t = 0; t < T; t++) sum[i][t][0] = sum[i][t][1] = _mm512_setzero_ps();
+  }
+}
+
+SL_INLINE __m512 join_ways(__m512 a, __m512 b, __m512 c, __m512 d) {
+  return _mm512_add_ps(_mm512_add_ps(a, b), _mm512_add_ps(c, d));
+}
+
+/* The sums over all lanes to be of one row and T tokens. */
+SL_INLINE void one_row(line_kind kind, const int T, __m512 total[2], const sl_f8_table *table, const uint8_t *row,
+                       const uint8_t *const *token_list, int K, sl_mm_ahead *ahead) {
+  __m512 sum[WAYS][2][2];
+  const uint8_t *tokens[2] = {token_list[0], token_list[T - 1]};
+  int i = 0, step = line_elements(kind), lines = (K + step - 1) / step, whole = K / step / WAYS * WAYS;
+  clear(sum, WAYS, T);
+  for (; i < whole; i += WAYS) {
+    sl_mm_ahead_lines(ahead, WAYS);
+    SL_UNROLL
+    for (int j = 0; j < WAYS; j++) add_lines(kind, 1, T, table, &sum[j], row, 0, tokens, i + j, (i + j + 1) * step);
   }
   SL_UNROLL
-  for (int t = 0; t < T; t++) tokens[t] = token_list[t];
-
-  int k = 0, step = line_elements(kind);
-  size_t at = 0;
-  for (; k + step <= K; k += step) {
-    look_ahead(&ahead, R);
-    add_lines(kind, R, T, &table, sum, rows, row, tokens, at, step);
-    rows += SL_MM_LINE;
-    at += (size_t)line_token(kind);
+  for (int j = 0; j < WAYS; j++) {
+    if (i + j >= lines) break;
+    sl_mm_ahead_lines(ahead, 1);
+    add_lines(kind, 1, T, table, &sum[j], row, 0, tokens, i + j, K);
   }
-  if (k < K) add_lines(kind, R, T, &table, sum, rows, row, tokens, at, K - k);
-
   SL_UNROLL
   for (int t = 0; t < T; t++) {
-    __m512 all[4];
+    __m512 way[WAYS];
     SL_UNROLL
-    for (int r = 0; r < 4; r++) all[r] = r < R ? _mm512_add_ps(sum[r][t][0], sum[r][t][1]) : _mm512_setzero_ps();
-    __m128 reduced = sl_sum_4(all[0], all[1], all[2], all[3]);
-    _mm_mask_storeu_ps(sums + t * SL_MM_ROWS, (__mmask8)((1 << R) - 1), reduced);
+    for (int j = 0; j < WAYS; j++) way[j] = _mm512_add_ps(sum[j][t][0], sum[j][t][1]);
+    total[t] = join_ways(way[0], way[1], way[2], way[3]);
+  }
+}
+
+/* The same for four rows side by side: total[row][token]. */
+SL_INLINE void four_rows(line_kind kind, const int T, __m512 total[ABREAST][2], const sl_f8_table *table,
+                         const uint8_t *rows, size_t row, const uint8_t *const *token_list, int K, sl_mm_ahead *ahead) {
+  const uint8_t *tokens[2] = {token_list[0], token_list[T - 1]};
+  int step = line_elements(kind), lines = (K + step - 1) / step, whole = K / step;
+  __m512 ways[WAYS][ABREAST][2];
+  for (int j = 0; j < WAYS; j++) {
+    __m512 sum[ABREAST][2][2];
+    clear(sum, ABREAST, T);
+    int i = j;
+    for (; i < whole; i += WAYS) {
+      sl_mm_ahead_lines(ahead, ABREAST);
+      add_lines(kind, ABREAST, T, table, sum, rows, row, tokens, i, (i + 1) * step);
+    }
+    if (i < lines) add_lines(kind, ABREAST, T, table, sum, rows, row, tokens, i, K);
+    SL_UNROLL
+    for (int r = 0; r < ABREAST; r++) {
+      SL_UNROLL
+      for (int t = 0; t < T; t++) ways[j][r][t] = _mm512_add_ps(sum[r][t][0], sum[r][t][1]);
+    }
+  }
+  SL_UNROLL
+  for (int r = 0; r < ABREAST; r++) {
+    SL_UNROLL
+    for (int t = 0; t < T; t++) total[r][t] = join_ways(ways[0][r][t], ways[1][r][t], ways[2][r][t], ways[3][r][t]);
+  }
+}
+
+/* n rows (at most four) for T tokens, n being four if side by side. */
+SL_INLINE void dot_rows(line_kind kind, const int T, bool side_by_side, const sl_f8_table *table, float *sums,
+                        const uint8_t *rows, size_t row, int n, const uint8_t *const *tokens, int K,
+                        sl_mm_ahead *ahead_inout) {
+  __m512 total[ABREAST][2];
+  sl_mm_ahead ahead = *ahead_inout;
+  if (side_by_side) {
+    four_rows(kind, T, total, table, rows, row, tokens, K, &ahead);
+  } else {
+    for (int r = 0; r < ABREAST; r++) {
+      if (r < n)
+        one_row(kind, T, total[r], table, rows + (size_t)r * row, tokens, K, &ahead);
+      else
+        total[r][0] = total[r][1] = _mm512_setzero_ps();
+    }
+  }
+  SL_UNROLL
+  for (int t = 0; t < T; t++) {
+    __m128 reduced = sl_sum_4(total[0][t], total[1][t], total[2][t], total[3][t]);
+    _mm_mask_storeu_ps(sums + t * SL_MM_ROWS, (__mmask8)((1 << n) - 1), reduced);
   }
   *ahead_inout = ahead;
 }
 
-/* All tiles of a call: four rows for one or two tokens, two rows for four; the memory is asked with the first. */
+/* The memory is asked with the first tokens of each rows. */
 SL_INLINE void dot_all(line_kind kind, float *sums, const uint8_t *rows, size_t row, int n_rows,
                        const uint8_t *const *tokens, int n_tokens, int K, sl_mm_ahead *ahead) {
-  int r = 0;
-  for (; r + 4 <= n_rows; r += 4, rows += 4 * row) {
+  sl_f8_table table = kind <= F8_ONE ? sl_f8_load_table() : (sl_f8_table){0};
+  for (int r = 0; r < n_rows; r += ABREAST, rows += ABREAST * row) {
     sl_mm_ahead nothing = {0}, *look = ahead;
-    int t = 0;
-    for (; t + 4 <= n_tokens; t += 4, look = &nothing) {
-      dot_tile(kind, 2, 4, sums + t * SL_MM_ROWS + r, rows, row, tokens + t, K, look);
-      dot_tile(kind, 2, 4, sums + t * SL_MM_ROWS + r + 2, rows + 2 * row, row, tokens + t, K, look);
+    int n = n_rows - r < ABREAST ? n_rows - r : ABREAST, t = 0;
+    for (; t + 2 <= n_tokens; t += 2, look = &nothing) {
+      float *to = sums + t * SL_MM_ROWS + r;
+      if (n_tokens >= SL_MM_MANY && n == ABREAST)
+        dot_rows(kind, 2, true, &table, to, rows, row, n, tokens + t, K, look);
+      else
+        dot_rows(kind, 2, false, &table, to, rows, row, n, tokens + t, K, look);
     }
-    for (; t + 2 <= n_tokens; t += 2, look = &nothing)
-      dot_tile(kind, 4, 2, sums + t * SL_MM_ROWS + r, rows, row, tokens + t, K, look);
-    if (t < n_tokens) dot_tile(kind, 4, 1, sums + t * SL_MM_ROWS + r, rows, row, tokens + t, K, look);
-  }
-  for (; r < n_rows; r++, rows += row) {
-    sl_mm_ahead nothing = {0}, *look = ahead;
-    for (int t = 0; t < n_tokens; t++, look = &nothing)
-      dot_tile(kind, 1, 1, sums + t * SL_MM_ROWS + r, rows, row, tokens + t, K, look);
+    if (t < n_tokens) dot_rows(kind, 1, false, &table, sums + t * SL_MM_ROWS + r, rows, row, n, tokens + t, K, look);
   }
 }
 

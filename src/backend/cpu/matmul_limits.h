@@ -8,8 +8,8 @@
 #include "backend/cpu/matmul_drive.h"
 
 typedef struct sl_limit_loops {
-  /* Reads size bytes (a multiple of 512, 64-byte aligned) as the decode loops do: the second-level cache is asked for
-   * each line SL_MM_LEAD bytes ahead.  The result depends on all of them. */
+  /* Reads size bytes (a multiple of 512, 64-byte aligned) with the prefetch of the decode loops.  The result depends on
+   * all of them. */
   uint64_t (*read)(const uint8_t *data, size_t size);
   /* Each runs `rounds` rounds over independent sums and returns something that depends on all of them. */
   float (*fma)(int rounds);
