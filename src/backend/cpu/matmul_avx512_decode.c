@@ -307,7 +307,7 @@ SL_INLINE __m512 activate(__m512 x, sl_activation act) {
 
 static void glu(float *out, const float *gate, const float *up, int n, sl_activation act) {
   for (int i = 0; i < n; i += 16) {
-    __mmask16 mask = n - i >= 16 ? 0xFFFF : (__mmask16)((1u << (n - i)) - 1);
+    __mmask16 mask = (__mmask16)(n - i >= 16 ? 0xFFFFu : (1u << (n - i)) - 1);
     __m512 g = _mm512_maskz_loadu_ps(mask, gate + i), u = _mm512_maskz_loadu_ps(mask, up + i);
     _mm512_mask_storeu_ps(out + i, mask, _mm512_mul_ps(activate(g, act), u));
   }

@@ -7,7 +7,7 @@ enum { TOKENS = 4, ROWS = 6 };
 
 /* ---- filling a panel ---- */
 
-SL_INLINE __mmask16 mask16(int n) { return n >= 16 ? 0xFFFF : (__mmask16)((1u << n) - 1); }
+SL_INLINE __mmask16 mask16(int n) { return (__mmask16)(n >= 16 ? 0xFFFFu : (1u << n) - 1); }
 SL_INLINE __mmask32 mask32(int n) { return n >= 32 ? 0xFFFFFFFF : (1u << n) - 1; }
 SL_INLINE __mmask64 mask64(int n) { return n >= 64 ? ~0ull : (1ull << n) - 1; }
 
