@@ -138,7 +138,7 @@ class Statistics(Case):
         self.assertAlmostEqual(s["prompt_tps"], 100, places=3)
         self.assertGreater(s["ttft_s"], 0)
         self.assertGreater(s["peak_bytes"], 1e6)
-        self.assertEqual(s["arms"][0], {"kernel": "matmul_bt.panel", "runs": 10})
+        self.assertLessEqual({"kernel": "matmul_bt.panel", "runs": 10}.items(), s["arms"][0].items())
         self.assertEqual(self.files(), ["s.json"])
 
     def test_stats_are_written_when_quiet(self):
