@@ -99,9 +99,10 @@ size_t sl_mm_decode_scratch(const sl_op_sig *sig, int M, int n_threads) {
 
 static void finish_rows(const sl_matmul_bt_args *a, const float *sums, const float *scales, int r, int n_rows, int m,
                         int n_tokens) {
+  const float beta = a->beta;
   for (int t = 0; t < n_tokens; t++) {
     float *out = a->out + (m + t) * a->ldo + r;
-    for (int i = 0; i < n_rows; i++) put(out + i, scales[i] * sums[t * SL_MM_ROWS + i], a->beta);
+    for (int i = 0; i < n_rows; i++) put(out + i, scales[i] * sums[t * SL_MM_ROWS + i], beta);
   }
 }
 
@@ -213,52 +214,71 @@ static void fill_panel(const prompt_job *j, uint8_t *panel, int g, int n_groups,
   }
 }
 
-/* One block of K for tokens m .. m+n_tokens-1 and all groups of the panel. */
-static void run_tiles(const prompt_job *j, float *sums, const uint8_t *panel, int n_groups, int m, int n_tokens, int k,
-                      int n) {
-  const sl_mm_prompt *l = j->loops;
-  size_t group = (size_t)l->tile_rows * (size_t)l->block * (size_t)l->unit;
-  size_t at = (size_t)k * (size_t)(l->pack ? l->unit : 4);
-  for (int t = 0; t < n_tokens; t += l->tile_tokens) {
-    const uint8_t *tokens[SL_MM_MAX_TOKENS];
-    int n_tile = smaller(l->tile_tokens, n_tokens - t);
-    for (int i = 0; i < n_tile; i++) tokens[i] = j->tokens + (size_t)(m + t + i) * j->token_size + at;
-    for (int g = 0; g < n_groups; g++, sums += SL_MM_TILE)
-      l->tile(sums, k > 0, tokens, n_tile, panel + (size_t)g * group, n);
+/* What a panel's tiles share. */
+typedef struct panel {
+  const uint8_t *weights;
+  float *sums;
+  float scales[PANEL_GROUPS * SL_MM_TILE];
+  int group, n_groups; /* of the panel */
+  int k, n;            /* the block of K that is in it */
+} panel;
+
+/* The lines that finish_tiles will write: they are on their way while the last block is summed. */
+static void ask_out(const prompt_job *j, const panel *p, int m, int n_tokens) {
+  const sl_matmul_bt_args *a = j->args;
+  int first = p->group * j->loops->tile_rows, rows = panel_rows(j, p->group, p->n_groups);
+  for (int t = 0; t < n_tokens; t++)
+    for (int r = 0; r < rows; r += SL_MM_LINE / 4) __builtin_prefetch(a->out + (m + t) * a->ldo + first + r, 1, 3);
+}
+
+/* Scales the sums of one row of tiles into out. */
+static void finish_tiles(const prompt_job *j, const panel *p, const float *sums, int m, int n_tokens) {
+  const sl_matmul_bt_args *a = j->args;
+  const int tile_rows = j->loops->tile_rows, first = p->group * tile_rows, rows = panel_rows(j, p->group, p->n_groups);
+  const float beta = a->beta;
+  for (int t = 0; t < n_tokens; t++, sums += tile_rows) {
+    float *out = a->out + (m + t) * a->ldo + first;
+    const float *tile = sums;
+    for (int done = 0; done < rows; done += tile_rows, tile += SL_MM_TILE) {
+      int n = smaller(tile_rows, rows - done);
+      for (int r = 0; r < n; r++) put(out + done + r, p->scales[done + r] * tile[r], beta);
+    }
   }
 }
 
-static void finish_tiles(const prompt_job *j, const float *sums, int g, int n_groups, int m, int n_tokens) {
+/* One block of K for tokens m .. m+n_tokens-1 and all groups of the panel. */
+static void run_tiles(const prompt_job *j, const panel *p, int m, int n_tokens) {
   const sl_mm_prompt *l = j->loops;
-  const sl_matmul_bt_args *a = j->args;
-  float scales[PANEL_GROUPS * SL_MM_TILE];
-  int first = g * l->tile_rows, rows = panel_rows(j, g, n_groups);
-  load_scales(scales, a->B, first, rows, a->alpha);
-  for (int t = 0; t < n_tokens; t++) {
-    const float *tile = sums + (size_t)(t / l->tile_tokens * n_groups) * SL_MM_TILE + t % l->tile_tokens * l->tile_rows;
-    float *out = a->out + (m + t) * a->ldo + first;
-    for (int r = 0; r < rows; r++)
-      put(out + r, scales[r] * tile[r / l->tile_rows * SL_MM_TILE + r % l->tile_rows], a->beta);
+  size_t group = (size_t)l->tile_rows * (size_t)l->block * (size_t)l->unit;
+  size_t at = (size_t)p->k * (size_t)(l->pack ? l->unit : 4);
+  bool is_last = p->k + p->n == j->args->B->K;
+  float *sums = p->sums;
+  for (int t = 0; t < n_tokens; t += l->tile_tokens, sums += p->n_groups * SL_MM_TILE) {
+    const uint8_t *tokens[SL_MM_MAX_TOKENS];
+    int n_tile = smaller(l->tile_tokens, n_tokens - t);
+    for (int i = 0; i < n_tile; i++) tokens[i] = j->tokens + (size_t)(m + t + i) * j->token_size + at;
+    if (is_last) ask_out(j, p, m + t, n_tile);
+    for (int g = 0; g < p->n_groups; g++)
+      l->tile(sums + g * SL_MM_TILE, p->k > 0, tokens, n_tile, p->weights + (size_t)g * group, p->n);
+    if (is_last) finish_tiles(j, p, sums, m + t, n_tile);
   }
 }
 
 static void prompt_panel(const prompt_job *j, uint8_t *scratch, int g, int n_groups, int next_groups) {
   const sl_mm_prompt *l = j->loops;
   int M = j->args->M, K = j->args->B->K;
-  uint8_t *panel = scratch;
-  float *sums = (float *)(void *)(scratch + panel_size(l));
+  panel p = {.weights = scratch, .sums = (float *)(void *)(scratch + panel_size(l)), .group = g, .n_groups = n_groups};
+  load_scales(p.scales, j->args->B, g * l->tile_rows, panel_rows(j, g, n_groups), j->args->alpha);
   for (int m = 0; m < M; m += PROMPT_TOKENS) {
-    int n_tokens = smaller(PROMPT_TOKENS, M - m);
-    for (int k = 0; k < K; k += l->block) {
-      int n = smaller(l->block, K - k);
-      fill_panel(j, panel, g, n_groups, k, n);
-      if (k + n < K)
-        ask(j, g, n_groups, k + n);
+    for (p.k = 0; p.k < K; p.k += l->block) {
+      p.n = smaller(l->block, K - p.k);
+      fill_panel(j, scratch, g, n_groups, p.k, p.n);
+      if (p.k + p.n < K)
+        ask(j, g, n_groups, p.k + p.n);
       else if (next_groups > 0)
         ask(j, g + n_groups, next_groups, 0);
-      run_tiles(j, sums, panel, n_groups, m, n_tokens, k, n);
+      run_tiles(j, &p, m, smaller(PROMPT_TOKENS, M - m));
     }
-    finish_tiles(j, sums, g, n_groups, m, n_tokens);
   }
 }
 
