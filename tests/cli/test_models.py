@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The real program on small checkpoints.   usage: test_models.py SLUICE SOURCE_FOLDER EXAMPLE_PROGRAM"""
-import json, os, shutil, struct, subprocess, unittest
+import json, os, shutil, signal, struct, subprocess, unittest
 from support import ARGS, PROGRAM, Case, clean_environment, main, read_npy, run
 
 SOURCE, EXAMPLE = os.path.abspath(ARGS[0]), os.path.abspath(ARGS[1])
@@ -160,10 +160,9 @@ class Promises(Case):
         self.assertNotEqual(read_npy(self.path("a"))[2], read_npy(self.path("b"))[2])
 
 
-class BadCheckpoints(Case):
-    """Each is refused with a sentence that names the file, and nothing is printed."""
-
+class Copies(Case):
     def copy(self, name="moe-bf16"):
+        """A copy of a checkpoint, to be spoilt."""
         target = self.path("model")
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(golden(name), target, ignore=shutil.ignore_patterns("c?_*.npy"))
@@ -172,6 +171,42 @@ class BadCheckpoints(Case):
                 os.chmod(os.path.join(root, f), 0o644)
         os.chmod(target, 0o755)
         return target
+
+
+class MidRun(Copies):
+    def start(self, model):
+        """A run that would go on for long, once it has printed something."""
+        p = subprocess.Popen([PROGRAM, "run", model, "--ids", "5", "-n", "1000000", "--print", "ids", "--ignore-eos"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
+        self.assertTrue(p.stdout.read(20))
+        return p
+
+    def test_a_file_cut_short_ends_the_run_with_a_sentence(self):
+        model = self.copy()
+        p = self.start(model)
+        os.truncate(os.path.join(model, "model.safetensors"), 0)
+        err = p.communicate(timeout=60)[1].decode()
+        self.assertEqual(p.returncode, 1, err)
+        self.assertIn("model.safetensors", err)
+
+    def test_ctrl_c_ends_it_with_statistics(self):
+        p = self.start(golden("moe-bf16"))
+        p.send_signal(signal.SIGINT)
+        err = p.communicate(timeout=60)[1].decode()
+        self.assertEqual(p.returncode, 130, err)
+        self.assertIn("interrupted", err)
+
+    def test_a_closed_pipe_ends_it_quietly(self):
+        p = self.start(golden("moe-bf16"))
+        p.stdout.close()
+        with p.stderr:
+            err = p.stderr.read().decode()
+        self.assertEqual(p.wait(timeout=60), 0, err)
+        self.assertNotIn("tokens/s", err)
+
+
+class BadCheckpoints(Copies):
+    """Each is refused with a sentence that names the file, and nothing is printed."""
 
     def refuse(self, model, *sentences):
         r = run("run", model, "--ids", "5", "-n", "2", "--print", "ids")
