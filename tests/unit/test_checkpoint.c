@@ -8,7 +8,6 @@
 
 #include "unit/unit.h"
 #include "weights/checkpoint.h"
-#include "weights/hub.h"
 
 /* ---- a folder for each test -------------------------------------------------------------------------------------- */
 
@@ -458,76 +457,6 @@ static void shape_text_is_cut_and_terminated(void **state) {
   assert_string_equal(sl_shape_text(shape, 2, small, sizeof small), "[70");
 }
 
-/* ---- the hub cache ----------------------------------------------------------------------------------------------- */
-
-static void make_folder(const fixture *f, const char *name) {
-  char path[512];
-  snprintf(path, sizeof path, "%s/%s", f->folder, name);
-  assert_int_equal(mkdir(path, 0700), 0);
-}
-
-static void make_cache(const fixture *f) {
-  make_folder(f, "models--org--some-model");
-  make_folder(f, "models--org--some-model/refs");
-  make_folder(f, "models--org--some-model/snapshots");
-  make_folder(f, "models--org--some-model/snapshots/abc123");
-}
-
-static void a_folder_is_found_as_it_is(void **state) {
-  const fixture *f = *state;
-  char *path = NULL;
-  assert_int_equal(sl_hub_find(NULL, f->folder, &path, NULL), SL_OK);
-  assert_string_equal(path, f->folder);
-  free(path);
-}
-
-static void a_name_is_found_through_refs_main(void **state) {
-  const fixture *f = *state;
-  char *path = NULL, expected[256];
-  make_cache(f);
-  make_folder(f, "models--org--some-model/snapshots/older");
-  write_text(f, "models--org--some-model/refs/main", "abc123\n");
-  assert_int_equal(sl_hub_find(f->folder, "org/some-model", &path, NULL), SL_OK);
-  snprintf(expected, sizeof expected, "%s/models--org--some-model/snapshots/abc123", f->folder);
-  assert_string_equal(path, expected);
-  free(path);
-}
-
-static void the_only_snapshot_is_found_without_refs(void **state) {
-  const fixture *f = *state;
-  char *path = NULL;
-  make_cache(f);
-  assert_int_equal(sl_hub_find(f->folder, "org/some-model", &path, NULL), SL_OK);
-  assert_non_null(strstr(path, "/snapshots/abc123"));
-  free(path);
-}
-
-static void what_was_looked_for_is_said(void **state) {
-  const fixture *f = *state;
-  char *path = NULL;
-  sl_error err = {0};
-  assert_int_equal(sl_hub_find(f->folder, "org/other", &path, &err), SL_ERR_NOT_FOUND);
-  assert_non_null(strstr(err.text, "org/other"));
-  assert_non_null(strstr(err.text, "models--org--other"));
-  make_cache(f);
-  write_text(f, "models--org--some-model/refs/main", "ffff");
-  assert_int_equal(sl_hub_find(f->folder, "org/some-model", &path, &err), SL_ERR_NOT_FOUND);
-  assert_non_null(strstr(err.text, "snapshots/ffff"));
-}
-
-static void names_that_are_no_hub_names_are_not_looked_up(void **state) {
-  static const char *const NAMES[] = {"no-such-folder", "a/b/c", "/x", "x/", "../x", "a/..", "a b/c"};
-  const fixture *f = *state;
-  for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
-    char *path = NULL;
-    assert_int_equal(sl_hub_find(f->folder, NAMES[i], &path, NULL), SL_ERR_NOT_FOUND);
-    assert_null(path);
-  }
-  char *path = NULL;
-  assert_int_equal(sl_hub_find(f->folder, "", &path, NULL), SL_ERR_ARGUMENT);
-  assert_int_equal(sl_hub_find(NULL, "org/name", &path, NULL), SL_ERR_NOT_FOUND);
-}
-
 /* ---- inputs that the fuzzer found -------------------------------------------------------------------------------- */
 
 static void seeds_of_the_fuzzer_are_answered(void **state) {
@@ -601,11 +530,6 @@ int main(void) {
       TEST(an_index_over_the_size_limit_is_refused),
       TEST(a_single_file_goes_before_an_index),
       TEST(shape_text_is_cut_and_terminated),
-      TEST(a_folder_is_found_as_it_is),
-      TEST(a_name_is_found_through_refs_main),
-      TEST(the_only_snapshot_is_found_without_refs),
-      TEST(what_was_looked_for_is_said),
-      TEST(names_that_are_no_hub_names_are_not_looked_up),
       TEST(seeds_of_the_fuzzer_are_answered),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
