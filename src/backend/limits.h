@@ -6,8 +6,9 @@
 #include "base/pool.h"
 
 typedef struct sl_limits {
-  double read_bytes_per_s; /* streaming reads of memory far larger than the caches, with the kernels' own prefetch */
-  double f32_flops;        /* FMA, two operations each */
+  double read_bytes_per_s; /* streaming reads of memory far larger than the caches, with the kernels' own
+                              prefetch: the mean over the time measured */
+  double f32_flops;        /* FMA, two operations each: the best moment */
   double bf16_flops;       /* bf16 dot products; 0 where the CPU has none */
 } sl_limits;
 
