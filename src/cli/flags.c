@@ -182,6 +182,13 @@ static int bad_value(const cli_args *args, const cli_flag *flag, const char *nam
   }
 }
 
+/* The library says "option kv: found ..."; the user said --kv or SLUICE_KV, which is in front already. */
+static const char *behind_option(const char *sentence, const char *name) {
+  size_t n = strlen(name);
+  if (strncmp(sentence, "option ", 7) != 0 || strncmp(sentence + 7, name, n) != 0) return sentence;
+  return strncmp(sentence + 7 + n, ": ", 2) == 0 ? sentence + 7 + n + 2 : sentence;
+}
+
 /* Stores one flag's text; `name` is how the user said it: "--top-k", "-n" or "SLUICE_TOP_K". */
 static int set_value(cli_args *args, int id, const char *name, const char *text, bool from_environment) {
   const cli_flag *flag = &FLAGS[id];
@@ -209,7 +216,7 @@ static int set_value(cli_args *args, int id, const char *name, const char *text,
     break;
   case KIND_ENGINE:
     if (sl_options_set(&args->options, flag->name, text, &err) != SL_OK)
-      return cli_usage(args, "%s: %s", name, err.text);
+      return cli_usage(args, "%s: %s", name, behind_option(err.text, flag->name));
     break;
   case KIND_FILE:
     if (!*text) return cli_usage(args, "%s: an empty file name", name);
