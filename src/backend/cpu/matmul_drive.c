@@ -149,10 +149,10 @@ sl_status sl_mm_decode_run(const sl_mm_decodes *loops, const sl_ctx *ctx, const 
 /* ---- prompt -------------------------------------------------------------------------------------------------- */
 
 #define PROMPT_TOKENS 512 /* a panel is expanded once for so many */
-#define PANEL_GROUPS  8   /* groups of tile_rows rows in a panel, at most */
+#define PANEL_GROUPS  16  /* groups of tile_rows rows in a panel, at most */
 /* Up to here a panel is one group: it stays in the first-level cache while the tokens come from the second.  With more
  * tokens it is the other way round. */
-#define FEW_TOKENS 96
+#define FEW_TOKENS 80
 
 typedef struct prompt_job {
   const sl_mm_prompt *loops;
@@ -185,14 +185,29 @@ static int panel_rows(const prompt_job *j, int g, int n_groups) {
   return smaller(n_groups * j->loops->tile_rows, j->args->B->N - g * j->loops->tile_rows);
 }
 
-/* Asks for the weights that will be expanded next, into the second-level cache. */
-static void ask(const prompt_job *j, int g, int n_groups, int k) {
+/* The weights that will be expanded next: some rows of one block of K.  They are asked for a few lines at a time, into
+ * the second-level cache: a burst would occupy all miss buffers, and the tiles would wait. */
+typedef struct asking {
+  const uint8_t *rows;
+  size_t row, bytes; /* from one row to the next; wanted of each */
+  size_t done, all;  /* lines */
+} asking;
+
+static asking weights_of(const prompt_job *j, int g, int n_groups, int k) {
   const sl_weight *B = j->args->B;
-  size_t row = sl_row_bytes(B->dtype, B->K), n = sl_row_bytes(B->dtype, smaller(j->loops->block, B->K - k));
-  int first = g * j->loops->tile_rows, rows = panel_rows(j, g, n_groups);
-  for (int r = 0; r < rows; r++) {
-    const uint8_t *at = (const uint8_t *)B->data + (size_t)(first + r) * row + sl_row_bytes(B->dtype, k);
-    for (size_t i = 0; i < n; i += SL_MM_LINE) __builtin_prefetch(at + i, 0, 2);
+  size_t row = sl_row_bytes(B->dtype, B->K), bytes = sl_row_bytes(B->dtype, smaller(j->loops->block, B->K - k));
+  const uint8_t *rows = (const uint8_t *)B->data + (size_t)(g * j->loops->tile_rows) * row + sl_row_bytes(B->dtype, k);
+  size_t lines = (bytes + SL_MM_LINE - 1) / SL_MM_LINE;
+  return (asking){rows, row, bytes, 0, n_groups > 0 ? lines * (size_t)panel_rows(j, g, n_groups) : 0};
+}
+
+static void ask_weights(asking *a, size_t n) {
+  size_t end = a->done + n < a->all ? a->done + n : a->all, lines = (a->bytes + SL_MM_LINE - 1) / SL_MM_LINE;
+  const uint8_t *row = a->rows + a->done / lines * a->row;
+  for (size_t at = a->done % lines * SL_MM_LINE; a->done < end; a->done++) {
+    __builtin_prefetch(row + at, 0, 2);
+    at += SL_MM_LINE;
+    if (at >= a->bytes) at = 0, row += a->row;
   }
 }
 
@@ -221,6 +236,7 @@ typedef struct panel {
   float scales[PANEL_GROUPS * SL_MM_TILE];
   int group, n_groups; /* of the panel */
   int k, n;            /* the block of K that is in it */
+  asking next;         /* what comes after it */
 } panel;
 
 /* The lines that finish_tiles will write: they are on their way while the last block is summed. */
@@ -246,20 +262,36 @@ static void finish_tiles(const prompt_job *j, const panel *p, const float *sums,
   }
 }
 
+/* Part g of n_parts of the lines of the next tile's tokens: they come from the third-level cache, and in stretches too
+ * short for the hardware to foresee. */
+static void ask_tokens(const uint8_t *first, size_t token_size, int n_tokens, size_t bytes, int part, int n_parts) {
+  size_t lines = (bytes + SL_MM_LINE - 1) / SL_MM_LINE, each = (lines + (size_t)n_parts - 1) / (size_t)n_parts;
+  size_t end = (size_t)(part + 1) * each < lines ? (size_t)(part + 1) * each : lines;
+  for (int t = 0; t < n_tokens; t++)
+    for (size_t i = (size_t)part * each; i < end; i++)
+      __builtin_prefetch(first + (size_t)t * token_size + i * SL_MM_LINE, 0, 2);
+}
+
 /* One block of K for tokens m .. m+n_tokens-1 and all groups of the panel. */
-static void run_tiles(const prompt_job *j, const panel *p, int m, int n_tokens) {
+static void run_tiles(const prompt_job *j, panel *p, int m, int n_tokens) {
   const sl_mm_prompt *l = j->loops;
   size_t group = (size_t)l->tile_rows * (size_t)l->block * (size_t)l->unit;
   size_t at = (size_t)p->k * (size_t)(l->pack ? l->unit : 4);
   bool is_last = p->k + p->n == j->args->B->K;
   float *sums = p->sums;
+  size_t n_ask = p->next.all / (size_t)((n_tokens + l->tile_tokens - 1) / l->tile_tokens) + 1;
   for (int t = 0; t < n_tokens; t += l->tile_tokens, sums += p->n_groups * SL_MM_TILE) {
     const uint8_t *tokens[SL_MM_MAX_TOKENS];
     int n_tile = smaller(l->tile_tokens, n_tokens - t);
     for (int i = 0; i < n_tile; i++) tokens[i] = j->tokens + (size_t)(m + t + i) * j->token_size + at;
+    int n_next = p->n_groups > 1 ? smaller(l->tile_tokens, n_tokens - t - n_tile) : 0;
+    ask_weights(&p->next, n_ask);
     if (is_last) ask_out(j, p, m + t, n_tile);
-    for (int g = 0; g < p->n_groups; g++)
+    for (int g = 0; g < p->n_groups; g++) {
+      ask_tokens(tokens[0] + (size_t)l->tile_tokens * j->token_size, j->token_size, n_next,
+                 (size_t)(p->n * (l->pack ? l->unit : 4)), g, p->n_groups);
       l->tile(sums + g * SL_MM_TILE, p->k > 0, tokens, n_tile, p->weights + (size_t)g * group, p->n);
+    }
     if (is_last) finish_tiles(j, p, sums, m + t, n_tile);
   }
 }
@@ -273,10 +305,7 @@ static void prompt_panel(const prompt_job *j, uint8_t *scratch, int g, int n_gro
     for (p.k = 0; p.k < K; p.k += l->block) {
       p.n = smaller(l->block, K - p.k);
       fill_panel(j, scratch, g, n_groups, p.k, p.n);
-      if (p.k + p.n < K)
-        ask(j, g, n_groups, p.k + p.n);
-      else if (next_groups > 0)
-        ask(j, g + n_groups, next_groups, 0);
+      p.next = p.k + p.n < K ? weights_of(j, g, n_groups, p.k + p.n) : weights_of(j, g + n_groups, next_groups, 0);
       run_tiles(j, &p, m, smaller(PROMPT_TOKENS, M - m));
     }
   }
@@ -287,7 +316,8 @@ static void prompt_piece(void *arg, int piece, int thread) {
   int all = (j->args->B->N + j->loops->tile_rows - 1) / j->loops->tile_rows;
   int end = smaller(all, (piece + 1) * j->groups), most = j->args->M <= FEW_TOKENS ? 1 : PANEL_GROUPS;
   uint8_t *scratch = j->scratch + (size_t)thread * j->scratch_size;
-  ask(j, piece * j->groups, smaller(most, end - piece * j->groups), 0);
+  asking first = weights_of(j, piece * j->groups, smaller(most, end - piece * j->groups), 0);
+  ask_weights(&first, first.all);
   for (int g = piece * j->groups; g < end; g += most) {
     int n = smaller(most, end - g);
     prompt_panel(j, scratch, g, n, smaller(most, end - g - n));
