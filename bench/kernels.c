@@ -87,7 +87,8 @@ static void bench_matmul(bench *b, sl_role role, sl_math math, sl_dtype dtype, i
       .op = SL_OP_MATMUL_BT, .role = role, .math = math, .dtype = dtype, .scale_dtype = SL_F32, .N = N, .K = K};
   const sl_kernel *kernel = find(b, &sig, M);
   if (!kernel) return;
-  size_t bytes = (size_t)N * sl_row_bytes(dtype, K), copies = WEIGHTS / bytes, most = role == SL_PROMPT ? 4 : 64;
+  size_t bytes = (size_t)N * sl_row_bytes(dtype, K), copies = WEIGHTS / bytes,
+         most = role == SL_PROMPT && M > 64 ? 4 : 64;
   if (copies > most) copies = most;
   double times[RUNS];
   for (int i = 0; i < RUNS; i++) {
