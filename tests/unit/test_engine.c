@@ -134,6 +134,40 @@ static void logits_do_not_depend_on_other_sessions(void **state) {
   free(alone.logits);
 }
 
+typedef struct thread_run {
+  sl_engine *engine;
+  record r;
+} thread_run;
+
+static void *run_in_thread(void *arg) {
+  thread_run *t = arg;
+  sl_session *session = new_session(t->engine);
+  t->r = new_record(t->engine, session);
+  watch(session, &t->r);
+  run_to_end(session);
+  sl_session_free(session);
+  return NULL;
+}
+
+static void sessions_in_several_threads_do_not_disturb_each_other(void **state) {
+  (void)state;
+  record alone = run(MOE_FP8, "auto", "exact", 1, 8);
+  sl_engine *engine = open_model(MOE_FP8, "auto", "exact", 2, 8);
+  thread_run runs[3];
+  pthread_t threads[3];
+  for (int i = 0; i < 3; i++) {
+    runs[i].engine = engine;
+    assert_int_equal(pthread_create(&threads[i], NULL, run_in_thread, &runs[i]), 0);
+  }
+  for (int i = 0; i < 3; i++) {
+    pthread_join(threads[i], NULL);
+    assert_true(same(&alone, &runs[i].r));
+    free(runs[i].r.logits);
+  }
+  sl_engine_free(engine);
+  free(alone.logits);
+}
+
 /* A kernel that breaks the promise on purpose: its result depends on how many tokens are in the step. */
 static const sl_kernel *honest;
 
@@ -251,6 +285,31 @@ static void cancelling_one_session_leaves_the_others_alone(void **state) {
   assert_true(ids[1] >= 0);
   sl_session_free(s[0]);
   sl_session_free(s[1]);
+  sl_engine_free(engine);
+}
+
+static void *cancel_soon(void *session) {
+  sl_session_cancel(session);
+  return NULL;
+}
+
+static void cancel_from_another_thread_is_heard(void **state) {
+  (void)state;
+  sl_engine *engine = open_model(MOE_BF16, "reference", "exact", 1, 1);
+  sl_session *session = new_session(engine);
+  pthread_t thread;
+  sl_status status = SL_OK;
+  for (int round = 0; round < 100 && status == SL_OK; round++) {
+    sl_session_reset(session);
+    sl_session_feed(session, prompt, N_PROMPT, NULL);
+    assert_int_equal(pthread_create(&thread, NULL, cancel_soon, session), 0);
+    status = sl_session_compute(session, NULL);
+    pthread_join(thread, NULL);
+    if (status == SL_OK) status = sl_session_compute(session, NULL); /* it came too late, and is heard now */
+  }
+  assert_int_equal(status, SL_ERR_CANCELLED);
+  assert_int_equal(sl_session_compute(session, NULL), SL_OK);
+  sl_session_free(session);
   sl_engine_free(engine);
 }
 
@@ -547,6 +606,8 @@ int main(void) {
       cmocka_unit_test(fed_as_generated_differs_at_most_in_the_last_bits),
       cmocka_unit_test(a_kernel_that_depends_on_the_chunk_is_noticed),
       cmocka_unit_test(logits_do_not_depend_on_other_sessions),
+      cmocka_unit_test(sessions_in_several_threads_do_not_disturb_each_other),
+      cmocka_unit_test(cancel_from_another_thread_is_heard),
       cmocka_unit_test(logits_do_not_depend_on_threads_or_chunk),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
