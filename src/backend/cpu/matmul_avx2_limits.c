@@ -8,7 +8,7 @@ static uint64_t read_all(const uint8_t *data, size_t size) {
   __m256i sum[8];
   for (int i = 0; i < 8; i++) sum[i] = _mm256_setzero_si256();
   for (size_t at = 0; at < size; at += 512) {
-    for (int i = 0; i < 8; i++) _mm_prefetch((const char *)data + at + SL_MM_LEAD + i * 64, _MM_HINT_T0);
+    for (int i = 0; i < 8; i++) _mm_prefetch((const char *)data + at + SL_MM_LEAD + i * 64, _MM_HINT_NTA);
     for (int i = 0; i < 16; i++)
       sum[i % 8] = _mm256_add_epi64(sum[i % 8], _mm256_load_si256((const __m256i *)(const void *)(data + at) + i));
   }

@@ -193,14 +193,20 @@ SL_INLINE void dot_all(line_kind kind, float *sums, const uint8_t *rows, size_t 
   for (int r = 0; r < n_rows; r += ABREAST, rows += ABREAST * row) {
     sl_mm_ahead nothing = {0}, *look = ahead;
     int n = n_rows - r < ABREAST ? n_rows - r : ABREAST, t = 0;
+    bool side_by_side = n == ABREAST && sl_mm_side_by_side(n_tokens, K);
     for (; t + 2 <= n_tokens; t += 2, look = &nothing) {
       float *to = sums + t * SL_MM_ROWS + r;
-      if (n_tokens >= SL_MM_MANY && n == ABREAST)
+      if (side_by_side)
         dot_rows(kind, 2, true, &table, to, rows, row, n, tokens + t, K, look);
       else
         dot_rows(kind, 2, false, &table, to, rows, row, n, tokens + t, K, look);
     }
-    if (t < n_tokens) dot_rows(kind, 1, false, &table, sums + t * SL_MM_ROWS + r, rows, row, n, tokens + t, K, look);
+    if (t == n_tokens) continue;
+    float *to = sums + t * SL_MM_ROWS + r;
+    if (side_by_side)
+      dot_rows(kind, 1, true, &table, to, rows, row, n, tokens + t, K, look);
+    else
+      dot_rows(kind, 1, false, &table, to, rows, row, n, tokens + t, K, look);
   }
 }
 

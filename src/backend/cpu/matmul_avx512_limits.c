@@ -7,7 +7,7 @@ static uint64_t read_all(const uint8_t *data, size_t size) {
   for (int i = 0; i < 8; i++) sum[i] = _mm512_setzero_si512();
   for (size_t at = 0; at < size; at += 512) {
     SL_UNROLL
-    for (int i = 0; i < 8; i++) _mm_prefetch((const char *)data + at + SL_MM_LEAD + i * 64, _MM_HINT_T0);
+    for (int i = 0; i < 8; i++) _mm_prefetch((const char *)data + at + SL_MM_LEAD + i * 64, _MM_HINT_NTA);
     SL_UNROLL
     for (int i = 0; i < 8; i++) sum[i] = _mm512_add_epi64(sum[i], _mm512_load_si512(data + at + i * 64));
   }

@@ -76,10 +76,10 @@ typedef struct decode_job {
   int rows;           /* of a piece */
 } decode_job;
 
-void sl_mm_ahead_start(sl_mm_ahead *ahead, const uint8_t *begin, const uint8_t *end, size_t row, int n_tokens) {
-  size_t size = (size_t)(end - begin), lead = SL_MM_LEAD + (n_tokens >= SL_MM_MANY ? SL_MM_ABREAST * row : 0);
+void sl_mm_ahead_start(sl_mm_ahead *ahead, const uint8_t *begin, const uint8_t *end, size_t row, bool side_by_side) {
+  size_t size = (size_t)(end - begin), lead = SL_MM_LEAD + (side_by_side ? SL_MM_ABREAST * row : 0);
   if (lead > size) lead = size;
-  for (size_t i = 0; i < lead; i += SL_MM_LINE) __builtin_prefetch(begin + i, 0, 3);
+  for (size_t i = 0; i < lead; i += SL_MM_LINE) __builtin_prefetch(begin + i, 0, 0);
   *ahead = (sl_mm_ahead){begin + lead, end, end, end};
 }
 
@@ -114,7 +114,8 @@ static void decode_piece(void *arg, int piece, int thread) {
   int first = piece * j->rows, end = smaller(a->B->N, first + j->rows);
   const uint8_t *data = a->B->data;
   sl_mm_ahead ahead, nothing = {0};
-  sl_mm_ahead_start(&ahead, data + (size_t)first * row, data + (size_t)end * row, row, a->M);
+  sl_mm_ahead_start(&ahead, data + (size_t)first * row, data + (size_t)end * row, row,
+                    sl_mm_side_by_side(a->M, a->B->K));
 
   for (int r = first; r < end; r += SL_MM_ROWS) {
     float scales[SL_MM_ROWS], sums[SL_MM_TOKENS * SL_MM_ROWS];
