@@ -84,8 +84,8 @@ static json_t *arms_json(const sl_engine *engine) {
   uint64_t runs;
   double seconds;
   for (int i = 0; sl_engine_arm(engine, i, &kernel, &runs, &seconds); i++)
-    json_array_append_new(
-        arms, json_pack("{s:s, s:I, s:f}", "kernel", kernel, "runs", (json_int_t)runs, "seconds", seconds));
+    json_array_append_new(arms,
+                          json_pack("{s:s, s:I, s:f}", "kernel", kernel, "runs", (json_int_t)runs, "seconds", seconds));
   return arms;
 }
 
