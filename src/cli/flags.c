@@ -19,10 +19,9 @@ enum { COMPUTES = RUN | LOGITS | PLAN | BENCH, ALL = 255 };
 /* In the order of the bits above; help and version take no flags. */
 static const cli_command COMMANDS[] = {
     {"run", "[MODEL]", "continues a text, token by token",
-     "The text goes to stdout as it is made, everything else to stderr.  Sampling that is not set here comes from the\n"
-     "model's generation_config.json, else the most probable token is taken.  Without -n it goes on to an end token "
-     "or\n"
-     "a full context.  Ctrl-C stops and prints the statistics.",
+     "The text goes to stdout as it is made, everything else to stderr. Sampling that is not set here comes from the "
+     "model's generation_config.json, else the most probable token is taken. Without -n it goes on to an end token or "
+     "a full context. Ctrl-C stops and prints the statistics.",
      1, cli_run},
     {"logits", "[MODEL]", "writes the logits of every position to .npy files",
      "Files are .npy version 1.0, little-endian, C order, and appear only when they are whole.", 1, cli_logits},

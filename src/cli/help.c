@@ -15,17 +15,17 @@ static void spell(char *out, size_t size, const cli_flag *flag) {
 
 enum { HELP_AT = 32, HELP_WIDTH = 80 };
 
-/* Words of a sentence from column HELP_AT on. */
-static void print_wrapped(const char *text, int column) {
-  if (column + 2 > HELP_AT) out_format("\n"), column = 0;
-  out_format("%*s", HELP_AT - column, "");
-  column = HELP_AT;
+/* Words of a sentence from column `indent` on; `column` is where the line stands. */
+static void print_wrapped(const char *text, int column, int indent) {
+  if (column + 2 > indent && indent) out_format("\n"), column = 0;
+  out_format("%*s", indent - column, "");
+  column = indent;
   while (*text) {
     int word = (int)strcspn(text, " ");
-    if (column > HELP_AT && column + 1 + word > HELP_WIDTH) {
-      out_format("\n%*s", HELP_AT, "");
-      column = HELP_AT;
-    } else if (column > HELP_AT) {
+    if (column > indent && column + 1 + word > HELP_WIDTH) {
+      out_format("\n%*s", indent, "");
+      column = indent;
+    } else if (column > indent) {
       out_format(" ");
       column++;
     }
@@ -43,7 +43,7 @@ static void print_flags(const cli_command *command, bool engine) {
     char name[80];
     spell(name, sizeof name, flag);
     out_format("  %s", name);
-    print_wrapped(flag->help, 2 + (int)strlen(name));
+    print_wrapped(flag->help, 2 + (int)strlen(name), HELP_AT);
   }
 }
 
@@ -70,7 +70,7 @@ int cli_print_help(const cli_command *command) {
   bool has_flags = cli_command_takes(command, cli_flag_get(FLAG_QUIET));
   out_format("usage: sluice %s%s%s%s\n\n%c%s.\n", command->name, *command->operands ? " " : "", command->operands,
              has_flags ? " [FLAGS]" : "", command->summary[0] - ('a' - 'A'), command->summary + 1);
-  if (command->more) out_format("%s\n", command->more);
+  if (command->more) print_wrapped(command->more, 0, 0);
   if (!has_flags) return CLI_DONE;
   out_format("\n");
   print_flags(command, false);
