@@ -58,10 +58,11 @@ static int print_overview(void) {
   for (int i = 0; i < n; i++) table_row(&t, (const char *const[]){commands[i].name, commands[i].summary});
   table_print(&t, "  ");
   table_free(&t);
-  out_format(
-      "\nMODEL is a checkpoint folder, or org/name in the local Hugging Face cache; with none, the demo model.\n"
-      "sluice COMMAND --help explains a command.  A flag --top-k is SLUICE_TOP_K in the environment.\n"
-      "Exit status: 0 done, 1 failed while running, 2 wrong usage, 3 refused before computing, 130 interrupted.\n");
+  out_format("\nMODEL is a checkpoint folder, or org/name in the local Hugging Face cache; with\n"
+             "none, the demo model.  sluice COMMAND --help explains a command.  A flag --top-k\n"
+             "is SLUICE_TOP_K in the environment.\n\n"
+             "Exit status: 0 done, 1 failed while running, 2 wrong usage, 3 refused before\n"
+             "anything was computed, 130 interrupted.\n");
   return CLI_DONE;
 }
 

@@ -29,8 +29,8 @@ class Words(Case):
                     self.assertIn(flag, r.out.decode(), way)
 
     def test_help_fits_in_80_columns(self):
-        for command in COMMANDS:
-            for line in run(command, "--help").out.decode().split("\n"):
+        for words in [["--help"]] + [[command, "--help"] for command in COMMANDS]:
+            for line in run(*words).out.decode().split("\n"):
                 self.assertLessEqual(len(line), 80, line)
 
     def test_help_comes_even_beside_a_mistake(self):
