@@ -48,7 +48,7 @@ static void print_flags(const cli_command *command, bool engine) {
 }
 
 static int print_overview(void) {
-  out_format("sluice %s runs Mixture-of-Experts language models from the files people have.\n\n"
+  out_format("sluice %s runs Mixture-of-Experts models from the files people have.\n\n"
              "usage: sluice COMMAND [MODEL] [FLAGS]\n\n",
              sl_version());
   table t;
