@@ -25,8 +25,12 @@ SL_INLINE void one_row(sl_dtype dtype, const int T, __m256 total[2], const uint8
     for (int i = 0; i < WAYS; i++) sum[t][i] = _mm256_setzero_ps();
   }
   int k = 0;
+  int n_ask;
+  const uint8_t *ask = sl_mm_ahead_take(ahead, &n_ask);
+  if (!ask) ask = row; /* costs nothing */
   for (; k + 32 <= K; k += 32) {
-    if (size > 1 || k % 64 == 0) sl_mm_ahead_lines(ahead, size > 1 ? size / 2 : 1);
+    for (int i = 0; i < 32 * size; i += SL_MM_LINE) _mm_prefetch((const char *)ask + i, _MM_HINT_NTA);
+    ask += 32 * size;
     SL_UNROLL
     for (int half = 0; half < 2; half++) {
       sl_widen_16(dtype, w, row + (k + 16 * half) * size);
@@ -147,7 +151,8 @@ const sl_mm_decodes sl_avx2_decode = {{[SL_F32] = {4, pack_f32, dot_f32},
                                        [SL_F16] = {4, pack_f32, dot_f16},
                                        [SL_BF16] = {4, pack_f32, dot_bf16},
                                        [SL_F8_E4M3] = {4, pack_f32, dot_f8}},
-                                      glu};
+                                      glu,
+                                      1};
 
 /* ---- rows ---- */
 

@@ -74,139 +74,93 @@ SL_INLINE void add_line(line_kind kind, __m512 sum[2], const __m512i w[2], const
   }
 }
 
-/* ---- rows x tokens ----
- *
- * Line i of a row goes into sum i % 4 of its (row, token), whatever the loop: one row from beginning to end with four
- * sums at work (the memory likes it best), or four rows side by side, a quarter of their lines at a time. */
+/* ---- rows x tokens: line i of a row goes into sum i % 4 of its (row, token) ---- */
 
 enum { WAYS = 4, ABREAST = SL_MM_ABREAST };
 
-/* Line `i` of R rows against T tokens; sum [R][T]. */
-SL_INLINE void add_lines(line_kind kind, const int R, const int T, const sl_f8_table *table, __m512 sum[][2][2],
-                         const uint8_t *rows, size_t row, const uint8_t *const *tokens, int i, int K) {
-  int step = line_elements(kind);
+/* Line i of a row with T tokens. */
+SL_INLINE void add_line_of(line_kind kind, const int T, const sl_f8_table *table, __m512 sum[2][2], const uint8_t *row,
+                           const uint8_t *const *tokens, int i, int n) {
+  __m512i w[2];
+  expand_line(kind, table, load_line(kind, row + (size_t)i * SL_MM_LINE, n), w);
   SL_UNROLL
-  for (int r = 0; r < R; r++) {
-    __m512i w[2];
-    const uint8_t *line = rows + (size_t)r * row + (size_t)i * SL_MM_LINE;
-    expand_line(kind, table, load_line(kind, line, K - i * step), w);
-    SL_UNROLL
-    for (int t = 0; t < T; t++) add_line(kind, sum[r][t], w, tokens[t] + (size_t)(i * line_token(kind)));
-  }
+  for (int t = 0; t < T; t++) add_line(kind, sum[t], w, tokens[t] + (size_t)(i * line_token(kind)));
 }
 
-SL_INLINE void clear(__m512 sum[][2][2], const int n, const int T) {
-  SL_UNROLL
-  for (int i = 0; i < n; i++) {
-    SL_UNROLL
-    for (int t = 0; t < T; t++) sum[i][t][0] = sum[i][t][1] = _mm512_setzero_ps();
-  }
-}
-
-SL_INLINE __m512 join_ways(__m512 a, __m512 b, __m512 c, __m512 d) {
-  return _mm512_add_ps(_mm512_add_ps(a, b), _mm512_add_ps(c, d));
-}
-
-/* The sums over all lanes to be of one row and T tokens. */
-SL_INLINE void one_row(line_kind kind, const int T, __m512 total[2], const sl_f8_table *table, const uint8_t *row,
-                       const uint8_t *const *token_list, int K, sl_mm_ahead *ahead) {
+/* Lines first .. end-1 of a row of `lines`; first is a multiple of WAYS.  The sums of the lines before are in way[],
+ * and those so far are left there; at the end of the row they are joined into way[0][t][0]. */
+SL_INLINE void add_segment(line_kind kind, const int T, __m512 way[WAYS][2][2], const sl_f8_table *table,
+                           const uint8_t *row, const uint8_t *const *tokens, int first, int end, int lines, int K,
+                           sl_mm_ahead *ahead) {
   __m512 sum[WAYS][2][2];
-  const uint8_t *tokens[2] = {token_list[0], token_list[T - 1]};
-  int i = 0, step = line_elements(kind), lines = (K + step - 1) / step, whole = K / step / WAYS * WAYS;
-  clear(sum, WAYS, T);
-  for (; i < whole; i += WAYS) {
-    sl_mm_ahead_lines(ahead, WAYS);
-    SL_UNROLL
-    for (int j = 0; j < WAYS; j++) add_lines(kind, 1, T, table, &sum[j], row, 0, tokens, i + j, (i + j + 1) * step);
+  const int step = line_elements(kind);
+  int i = first, whole = K / step < end ? K / step : end, n_ask; /* lines from `whole` on are partial */
+  const uint8_t *ask = sl_mm_ahead_take(ahead, &n_ask);
+  if (!ask) ask = row + (size_t)first * SL_MM_LINE; /* costs nothing */
+  SL_UNROLL
+  for (int s = 0; s < WAYS * 2 * T; s++) {
+    __m512 *at = &sum[s / (2 * T)][s / 2 % T][s % 2];
+    *at = first == 0 ? _mm512_setzero_ps() : way[s / (2 * T)][s / 2 % T][s % 2];
   }
+  for (; i + WAYS <= whole; i += WAYS, ask += WAYS * SL_MM_LINE) {
+    SL_UNROLL
+    for (int j = 0; j < WAYS; j++) {
+      _mm_prefetch((const char *)ask + j * SL_MM_LINE, _MM_HINT_NTA);
+      add_line_of(kind, T, table, sum[j], row, tokens, i + j, step);
+    }
+  }
+  for (int asked = i - first; asked < n_ask; asked++, ask += SL_MM_LINE) _mm_prefetch((const char *)ask, _MM_HINT_NTA);
   SL_UNROLL
   for (int j = 0; j < WAYS; j++) {
-    if (i + j >= lines) break;
-    sl_mm_ahead_lines(ahead, 1);
-    add_lines(kind, 1, T, table, &sum[j], row, 0, tokens, i + j, K);
+    if (i + j >= end) break;
+    add_line_of(kind, T, table, sum[j], row, tokens, i + j, K - (i + j) * step);
   }
   SL_UNROLL
   for (int t = 0; t < T; t++) {
-    __m512 way[WAYS];
-    SL_UNROLL
-    for (int j = 0; j < WAYS; j++) way[j] = _mm512_add_ps(sum[j][t][0], sum[j][t][1]);
-    total[t] = join_ways(way[0], way[1], way[2], way[3]);
-  }
-}
-
-/* The same for four rows side by side: total[row][token]. */
-SL_INLINE void four_rows(line_kind kind, const int T, __m512 total[ABREAST][2], const sl_f8_table *table,
-                         const uint8_t *rows, size_t row, const uint8_t *const *token_list, int K, sl_mm_ahead *ahead) {
-  const uint8_t *tokens[2] = {token_list[0], token_list[T - 1]};
-  int step = line_elements(kind), lines = (K + step - 1) / step, whole = K / step;
-  __m512 ways[WAYS][ABREAST][2];
-  for (int j = 0; j < WAYS; j++) {
-    __m512 sum[ABREAST][2][2];
-    clear(sum, ABREAST, T);
-    int i = j;
-    for (; i < whole; i += WAYS) {
-      sl_mm_ahead_lines(ahead, ABREAST);
-      add_lines(kind, ABREAST, T, table, sum, rows, row, tokens, i, (i + 1) * step);
-    }
-    if (i < lines) add_lines(kind, ABREAST, T, table, sum, rows, row, tokens, i, K);
-    SL_UNROLL
-    for (int r = 0; r < ABREAST; r++) {
+    if (end == lines) {
+      __m512 joined[WAYS];
       SL_UNROLL
-      for (int t = 0; t < T; t++) ways[j][r][t] = _mm512_add_ps(sum[r][t][0], sum[r][t][1]);
+      for (int j = 0; j < WAYS; j++) joined[j] = _mm512_add_ps(sum[j][t][0], sum[j][t][1]);
+      way[0][t][0] = _mm512_add_ps(_mm512_add_ps(joined[0], joined[1]), _mm512_add_ps(joined[2], joined[3]));
+      continue;
     }
-  }
-  SL_UNROLL
-  for (int r = 0; r < ABREAST; r++) {
     SL_UNROLL
-    for (int t = 0; t < T; t++) total[r][t] = join_ways(ways[0][r][t], ways[1][r][t], ways[2][r][t], ways[3][r][t]);
+    for (int j = 0; j < WAYS; j++) way[j][t][0] = sum[j][t][0], way[j][t][1] = sum[j][t][1];
   }
 }
 
-/* n rows (at most four) for T tokens, n being four if side by side. */
-SL_INLINE void dot_rows(line_kind kind, const int T, bool side_by_side, const sl_f8_table *table, float *sums,
-                        const uint8_t *rows, size_t row, int n, const uint8_t *const *tokens, int K,
-                        sl_mm_ahead *ahead_inout) {
-  __m512 total[ABREAST][2];
-  sl_mm_ahead ahead = *ahead_inout;
-  if (side_by_side) {
-    four_rows(kind, T, total, table, rows, row, tokens, K, &ahead);
-  } else {
-    for (int r = 0; r < ABREAST; r++) {
-      if (r < n)
-        one_row(kind, T, total[r], table, rows + (size_t)r * row, tokens, K, &ahead);
-      else
-        total[r][0] = total[r][1] = _mm512_setzero_ps();
-    }
+/* n rows, at most ABREAST, for T tokens. */
+SL_INLINE void dot_rows(line_kind kind, const int T, int segment, const sl_f8_table *table, float *to,
+                        const uint8_t *rows, size_t row, int n, const uint8_t *const *token_list, int K,
+                        sl_mm_ahead *ahead) {
+  __m512 way[ABREAST][WAYS][2][2];
+  const uint8_t *tokens[2] = {token_list[0], token_list[T - 1]};
+  int lines = (K + line_elements(kind) - 1) / line_elements(kind);
+  for (int i = 0; i < lines; i += segment) {
+    int end = lines - i < segment ? lines : i + segment;
+    for (int r = 0; r < n; r++)
+      add_segment(kind, T, way[r], table, rows + (size_t)r * row, tokens, i, end, lines, K, ahead);
   }
-  SL_UNROLL
   for (int t = 0; t < T; t++) {
-    __m128 reduced = sl_sum_4(total[0][t], total[1][t], total[2][t], total[3][t]);
-    _mm_mask_storeu_ps(sums + t * SL_MM_ROWS, (__mmask8)((1 << n) - 1), reduced);
+    __m512 total[ABREAST];
+    SL_UNROLL
+    for (int r = 0; r < ABREAST; r++) total[r] = r < n ? way[r][0][t][0] : _mm512_setzero_ps();
+    __m128 reduced = sl_sum_4(total[0], total[1], total[2], total[3]);
+    _mm_mask_storeu_ps(to + t * SL_MM_ROWS, (__mmask8)((1 << n) - 1), reduced);
   }
-  *ahead_inout = ahead;
 }
 
-/* The memory is asked with the first tokens of each rows. */
+/* The memory is asked with the first tokens of all rows. */
 SL_INLINE void dot_all(line_kind kind, float *sums, const uint8_t *rows, size_t row, int n_rows,
                        const uint8_t *const *tokens, int n_tokens, int K, sl_mm_ahead *ahead) {
   sl_f8_table table = kind <= F8_ONE ? sl_f8_load_table() : (sl_f8_table){0};
+  int segment = sl_mm_segment(n_tokens, K);
   for (int r = 0; r < n_rows; r += ABREAST, rows += ABREAST * row) {
     sl_mm_ahead nothing = {0}, *look = ahead;
     int n = n_rows - r < ABREAST ? n_rows - r : ABREAST, t = 0;
-    bool side_by_side = n == ABREAST && sl_mm_side_by_side(n_tokens, K);
-    for (; t + 2 <= n_tokens; t += 2, look = &nothing) {
-      float *to = sums + t * SL_MM_ROWS + r;
-      if (side_by_side)
-        dot_rows(kind, 2, true, &table, to, rows, row, n, tokens + t, K, look);
-      else
-        dot_rows(kind, 2, false, &table, to, rows, row, n, tokens + t, K, look);
-    }
-    if (t == n_tokens) continue;
-    float *to = sums + t * SL_MM_ROWS + r;
-    if (side_by_side)
-      dot_rows(kind, 1, true, &table, to, rows, row, n, tokens + t, K, look);
-    else
-      dot_rows(kind, 1, false, &table, to, rows, row, n, tokens + t, K, look);
+    for (; t + 2 <= n_tokens; t += 2, look = &nothing)
+      dot_rows(kind, 2, segment, &table, sums + t * SL_MM_ROWS + r, rows, row, n, tokens + t, K, look);
+    if (t < n_tokens) dot_rows(kind, 1, segment, &table, sums + t * SL_MM_ROWS + r, rows, row, n, tokens + t, K, look);
   }
 }
 
@@ -323,6 +277,8 @@ static void glu(float *out, const float *gate, const float *up, int n, sl_activa
 #define WHOLE [SL_F32] = {4, pack_f32, dot_f32}, [SL_F16] = {4, pack_f32, dot_f16}
 
 const sl_mm_decodes sl_avx512_decode_exact = {
-    {WHOLE, [SL_BF16] = {4, pack_bf16_pair, dot_bf16_pair}, [SL_F8_E4M3] = {4, pack_f8_pair, dot_f8_pair}}, glu};
+    {WHOLE, [SL_BF16] = {4, pack_bf16_pair, dot_bf16_pair}, [SL_F8_E4M3] = {4, pack_f8_pair, dot_f8_pair}},
+    glu,
+    ABREAST};
 const sl_mm_decodes sl_avx512_decode_fast = {
-    {WHOLE, [SL_BF16] = {2, pack_bf16_one, dot_bf16_one}, [SL_F8_E4M3] = {2, pack_f8_one, dot_f8_one}}, glu};
+    {WHOLE, [SL_BF16] = {2, pack_bf16_one, dot_bf16_one}, [SL_F8_E4M3] = {2, pack_f8_one, dot_f8_one}}, glu, ABREAST};

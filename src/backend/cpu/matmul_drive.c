@@ -74,20 +74,41 @@ typedef struct decode_job {
   const uint8_t *packed;
   size_t packed_size; /* of one token */
   int rows;           /* of a piece */
+  int abreast;
 } decode_job;
 
-void sl_mm_ahead_start(sl_mm_ahead *ahead, const uint8_t *begin, const uint8_t *end, size_t row, bool side_by_side) {
-  size_t size = (size_t)(end - begin), lead = SL_MM_LEAD + (side_by_side ? SL_MM_ABREAST * row : 0);
-  if (lead > size) lead = size;
-  for (size_t i = 0; i < lead; i += SL_MM_LINE) __builtin_prefetch(begin + i, 0, 0);
-  *ahead = (sl_mm_ahead){begin + lead, end, end, end};
+const uint8_t *sl_mm_ahead_take(sl_mm_ahead *a, int *lines) {
+  *lines = 0;
+  if (a->rows >= a->end) {
+    if (a->next >= a->next_end) return NULL;
+    a->rows = a->next;
+    a->end = a->next_end;
+    a->next = a->next_end;
+  }
+  size_t left = a->row - a->column;
+  const uint8_t *at = a->rows + (size_t)a->r * a->row + a->column;
+  *lines = (int)(((left < a->segment ? left : a->segment) + SL_MM_LINE - 1) / SL_MM_LINE);
+  if (++a->r == a->abreast) a->r = 0, a->column += a->segment;
+  if (a->column >= a->row) a->column = 0, a->rows += (size_t)a->abreast * a->row;
+  return at;
+}
+
+void sl_mm_ahead_start(sl_mm_ahead *ahead, const uint8_t *begin, const uint8_t *end, size_t row, int abreast,
+                       int segment) {
+  *ahead =
+      (sl_mm_ahead){.rows = begin, .end = end, .row = row, .abreast = abreast, .segment = (size_t)segment * SL_MM_LINE};
+  for (int asked = 0; asked < SL_MM_LEAD / SL_MM_LINE;) {
+    int lines;
+    const uint8_t *at = sl_mm_ahead_take(ahead, &lines);
+    if (!at) return;
+    for (int i = 0; i < lines; i++) __builtin_prefetch(at + i * SL_MM_LINE, 0, 0);
+    asked += lines;
+  }
 }
 
 void sl_mm_ahead_next(sl_mm_ahead *ahead, const uint8_t *begin, const uint8_t *end) {
-  if (ahead->at >= ahead->end)
-    *ahead = (sl_mm_ahead){begin, end, end, end};
-  else
-    ahead->next = begin, ahead->next_end = end;
+  ahead->next = begin;
+  ahead->next_end = end;
 }
 
 static size_t packed_size(int K, int unit) { return sl_mm_round_up((size_t)K, 64) * (size_t)unit; }
@@ -114,8 +135,8 @@ static void decode_piece(void *arg, int piece, int thread) {
   int first = piece * j->rows, end = smaller(a->B->N, first + j->rows);
   const uint8_t *data = a->B->data;
   sl_mm_ahead ahead, nothing = {0};
-  sl_mm_ahead_start(&ahead, data + (size_t)first * row, data + (size_t)end * row, row,
-                    sl_mm_side_by_side(a->M, a->B->K));
+  sl_mm_ahead_start(&ahead, data + (size_t)first * row, data + (size_t)end * row, row, j->abreast,
+                    sl_mm_segment(a->M, a->B->K));
 
   for (int r = first; r < end; r += SL_MM_ROWS) {
     float scales[SL_MM_ROWS], sums[SL_MM_TOKENS * SL_MM_ROWS];
@@ -141,7 +162,7 @@ sl_status sl_mm_decode_run(const sl_mm_decodes *loops, const sl_ctx *ctx, const 
   pack_job pack = {loop->pack, args->A, args->lda, ctx->scratch, size, args->M, B->K, 0};
   SL_TRY(pack_all(ctx, &pack, "matmul_bt"));
 
-  decode_job job = {loop, args, ctx->scratch, size, 0};
+  decode_job job = {loop, args, ctx->scratch, size, 0, loops->abreast};
   int pieces = sl_mm_pieces((size_t)B->N * sl_row_bytes(B->dtype, B->K), (B->N + 3) / 4, sl_pool_threads(ctx->pool));
   job.rows = (int)sl_mm_round_up((size_t)((B->N + pieces - 1) / pieces), 4);
   return sl_mm_job(ctx, (B->N + job.rows - 1) / job.rows, decode_piece, &job, "matmul_bt");

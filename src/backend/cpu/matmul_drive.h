@@ -18,38 +18,35 @@
 #define SL_MM_TOKENS 16 /* tokens of one call of `dot` */
 #define SL_MM_ROWS   32 /* rows of one call of `dot` */
 
-/* Bytes ahead at which a decode loop asks for the memory, into the first-level cache and not to be kept.  Measured on
- * Zen 5, one core, as a share of the read bandwidth, a loop over one row after the other: with 8 KiB 95 %, 12 KiB 90 %,
- * 4 KiB 80 %; kept in the caches 94 %, into the second-level cache 90 %, not at all 67 %; four rows side by side 86 %.
- */
-#define SL_MM_LEAD (8 * 1024)
-/* Rows that are taken side by side where several tokens do not stay in the first-level cache: then they are what the
- * loop waits for, and four rows share them. */
-#define SL_MM_ABREAST 4
-static inline bool sl_mm_side_by_side(int n_tokens, int K) { return n_tokens > 1 && (int64_t)n_tokens * K > 5120; }
+/* How a decode loop walks and what it asks the memory for: one row after the other; but where the activations are too
+ * many to stay in the first-level cache beside the weights, a few rows together, a segment of each in turn.  While one
+ * segment (or whole row) is computed, the loop asks for one some way ahead, into the first-level cache and not to be
+ * kept.  docs/EXPERIMENTS.md has what was measured. */
+#define SL_MM_LEAD    (8 * 1024)
+#define SL_MM_ABREAST 4 /* rows taken together, at most */
 
-/* What a decode loop asks the memory for: a line for each line that it takes, in a region and then in the next one.
- * at >= end: nothing. */
+/* Lines of a segment, for so many tokens at a time. */
+static inline int sl_mm_segment(int n_tokens, int K) {
+  return (int64_t)(n_tokens > 1 ? 2 : 1) * K <= 4096 ? 1 << 20 : 16;
+}
+
+/* The segments to ask for, in the order of the walk: rows of a region, then those of the next one. */
 typedef struct sl_mm_ahead {
-  const uint8_t *at, *end;
-  const uint8_t *next, *next_end;
+  const uint8_t *rows, *end;      /* the rows taken together next; end of the region */
+  size_t row, column;             /* bytes of a row; where the segment begins in it */
+  int r, abreast;                 /* which of the rows; how many are taken together */
+  size_t segment;                 /* bytes, at most */
+  const uint8_t *next, *next_end; /* the region that follows */
 } sl_mm_ahead;
 
-/* Starts on a region of rows of `row` bytes: asks for its beginning. */
-void sl_mm_ahead_start(sl_mm_ahead *ahead, const uint8_t *begin, const uint8_t *end, size_t row, bool side_by_side);
-/* Names the region that follows the one that is about to be computed. */
+/* Starts on a region of rows of `row` bytes, `abreast` of them together in segments of so many lines: asks for its
+ * beginning. */
+void sl_mm_ahead_start(sl_mm_ahead *ahead, const uint8_t *begin, const uint8_t *end, size_t row, int abreast,
+                       int segment);
+/* Names the region that follows the one that is about to be computed; its rows are as long. */
 void sl_mm_ahead_next(sl_mm_ahead *ahead, const uint8_t *begin, const uint8_t *end);
-
-static inline __attribute__((always_inline)) void sl_mm_ahead_lines(sl_mm_ahead *a, const int lines) {
-  if (a->at >= a->end) {
-    a->at = a->next;
-    a->end = a->next_end;
-    a->next = a->next_end;
-  }
-  if (a->at >= a->end) return;
-  for (int i = 0; i < lines; i++) __builtin_prefetch(a->at + i * SL_MM_LINE, 0, 0);
-  a->at += lines * SL_MM_LINE;
-}
+/* The next segment to ask for and its lines, or NULL.  To be called once for each segment computed. */
+const uint8_t *sl_mm_ahead_take(sl_mm_ahead *ahead, int *lines);
 
 typedef struct sl_mm_decode {
   int unit; /* bytes that one packed activation takes */
@@ -68,6 +65,7 @@ typedef void (*sl_mm_glu)(float *out, const float *gate, const float *up, int n,
 typedef struct sl_mm_decodes {
   sl_mm_decode by_dtype[SL_N_DTYPES];
   sl_mm_glu glu;
+  int abreast; /* rows that `dot` takes together */
 } sl_mm_decodes;
 
 size_t sl_mm_decode_scratch(const sl_op_sig *sig, int M, int n_threads);

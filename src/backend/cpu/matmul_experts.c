@@ -97,7 +97,8 @@ static void mid_piece(void *arg, int piece, int thread) {
   int unit = piece * j->each, end = smaller(j->n_units, unit + j->each);
   region first = mid_region(j, unit, false);
   sl_mm_ahead ahead;
-  sl_mm_ahead_start(&ahead, first.begin, first.end, sl_row_bytes(j->in, j->args->H), false);
+  sl_mm_ahead_start(&ahead, first.begin, first.end, sl_row_bytes(j->in, j->args->H), j->loops->abreast,
+                    sl_mm_segment(1, j->args->H));
   for (; unit < end; unit++) mid_unit(j, unit, &ahead, end);
 }
 
@@ -155,7 +156,8 @@ static void down_piece(void *arg, int piece, int thread) {
   int unit = piece * j->each, end = smaller(j->n_units, unit + j->each);
   region first = down_region(j, unit, 0);
   sl_mm_ahead ahead;
-  sl_mm_ahead_start(&ahead, first.begin, first.end, sl_row_bytes(j->down, j->args->I), false);
+  sl_mm_ahead_start(&ahead, first.begin, first.end, sl_row_bytes(j->down, j->args->I), j->loops->abreast,
+                    sl_mm_segment(1, j->args->I));
   for (; unit < end; unit++) {
     for (int group = 0; group < j->n_groups; group++) {
       down_ahead(j, &ahead, unit, group, end);
