@@ -69,6 +69,7 @@ def write_safetensors(folder, tensors, shards=1):
     tensors = {k: v.contiguous() for k, v in tensors.items()}
     if shards == 1:
         save_file(tensors, str(folder / "model.safetensors"), {"format": "pt"})
+        (folder / "model.safetensors").chmod(0o644)
         return
     size = lambda v: v.numel() * v.element_size()
     total, done, number = sum(map(size, tensors.values())), 0, {}
@@ -78,6 +79,7 @@ def write_safetensors(folder, tensors, shards=1):
     files = [f"model-{i + 1:05}-of-{shards:05}.safetensors" for i in range(shards)]
     for i, f in enumerate(files):
         save_file({n: v for n, v in tensors.items() if number[n] == i}, str(folder / f), {"format": "pt"})
+        (folder / f).chmod(0o644)
     write_json(folder / "model.safetensors.index.json", {
         "metadata": {"total_size": total}, "weight_map": {n: files[i] for n, i in sorted(number.items())}})
 

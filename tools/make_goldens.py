@@ -103,8 +103,8 @@ class Probe:
         return out
 
 
-def greedy(probe, ids, count=GREEDY):
-    """The continuation by argmax, or None if a decision is close.  Found with the cache, checked without."""
+def greedy(probe, ids, count=GREEDY, margin=MARGIN):
+    """The continuation by argmax, or None if a decision is close to `margin`.  Found with the cache, checked without."""
     out = probe(ids, use_cache=True)
     rows = [out.logits[0, -1]]
     while len(rows) < count:
@@ -114,7 +114,7 @@ def greedy(probe, ids, count=GREEDY):
     tokens = rows.argmax(-1).tolist()
     whole = probe.logits(ids + tokens[:-1])[len(ids) - 1:]
     top = whole.topk(2, dim=-1).values
-    if min(float((top[:, 0] - top[:, 1]).min()), float(probe.margins().min())) <= MARGIN:
+    if min(float((top[:, 0] - top[:, 1]).min()), float(probe.margins().min())) <= margin:
         return None
     error = float((whole - rows).abs().max() / (whole.max() - whole.min()))
     assert error < 2e-5, f"with and without the cache differ by {error:.2g} of the range"

@@ -30,7 +30,7 @@ import model as demo
 from make_tokenizer import BOS, EOS, chat
 from stories import stories
 
-ROW, ROWS = 512, 4
+ROW, ROWS = 384, 5   # two stories to a row fill it to 96 %
 
 
 def encode(tok, story, as_chat):
@@ -167,7 +167,7 @@ def main():
     parser.add_argument("--stories", type=int, default=80000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--lr", type=float, default=3e-3)
-    parser.add_argument("--balance", type=float, default=0.004)
+    parser.add_argument("--balance", type=float, default=0.008)
     parser.add_argument("--no-compile", action="store_true")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
