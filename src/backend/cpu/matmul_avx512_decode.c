@@ -113,7 +113,10 @@ SL_INLINE void add_segment(line_kind kind, const int T, __m512 way[WAYS][2][2], 
   SL_UNROLL
   for (int j = 0; j < WAYS; j++) {
     if (i + j >= end) break;
-    add_line_of(kind, T, table, sum[j], row, tokens, i + j, K - (i + j) * step);
+    if (i + j < whole)
+      add_line_of(kind, T, table, sum[j], row, tokens, i + j, step);
+    else
+      add_line_of(kind, T, table, sum[j], row, tokens, i + j, K - (i + j) * step);
   }
   SL_UNROLL
   for (int t = 0; t < T; t++) {

@@ -77,7 +77,7 @@ typedef struct decode_job {
   int abreast;
 } decode_job;
 
-const uint8_t *sl_mm_ahead_take(sl_mm_ahead *a, int *lines) {
+const uint8_t *sl_mm_ahead_turn(sl_mm_ahead *a, int *lines) {
   *lines = 0;
   if (a->rows >= a->end) {
     if (a->next >= a->next_end) return NULL;
@@ -88,6 +88,7 @@ const uint8_t *sl_mm_ahead_take(sl_mm_ahead *a, int *lines) {
   size_t left = a->row - a->column;
   const uint8_t *at = a->rows + (size_t)a->r * a->row + a->column;
   *lines = (int)(((left < a->segment ? left : a->segment) + SL_MM_LINE - 1) / SL_MM_LINE);
+  if (a->row <= a->segment) return a->rows += a->row, at;
   if (++a->r == a->abreast) a->r = 0, a->column += a->segment;
   if (a->column >= a->row) a->column = 0, a->rows += (size_t)a->abreast * a->row;
   return at;
@@ -95,8 +96,12 @@ const uint8_t *sl_mm_ahead_take(sl_mm_ahead *a, int *lines) {
 
 void sl_mm_ahead_start(sl_mm_ahead *ahead, const uint8_t *begin, const uint8_t *end, size_t row, int abreast,
                        int segment) {
-  *ahead =
-      (sl_mm_ahead){.rows = begin, .end = end, .row = row, .abreast = abreast, .segment = (size_t)segment * SL_MM_LINE};
+  *ahead = (sl_mm_ahead){.rows = begin,
+                         .end = end,
+                         .row = row,
+                         .abreast = abreast,
+                         .segment = (size_t)segment * SL_MM_LINE,
+                         .lines = (int)((row + SL_MM_LINE - 1) / SL_MM_LINE)};
   for (int asked = 0; asked < SL_MM_LEAD / SL_MM_LINE;) {
     int lines;
     const uint8_t *at = sl_mm_ahead_take(ahead, &lines);

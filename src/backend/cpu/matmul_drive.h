@@ -27,7 +27,7 @@
 
 /* Lines of a segment, for so many tokens at a time. */
 static inline int sl_mm_segment(int n_tokens, int K) {
-  return (int64_t)(n_tokens > 1 ? 2 : 1) * K <= 4096 ? 1 << 20 : 16;
+  return (int64_t)(n_tokens > 1 ? 2 : 1) * K <= 3072 ? 1 << 20 : 16;
 }
 
 /* The segments to ask for, in the order of the walk: rows of a region, then those of the next one. */
@@ -36,6 +36,7 @@ typedef struct sl_mm_ahead {
   size_t row, column;             /* bytes of a row; where the segment begins in it */
   int r, abreast;                 /* which of the rows; how many are taken together */
   size_t segment;                 /* bytes, at most */
+  int lines;                      /* of a whole row */
   const uint8_t *next, *next_end; /* the region that follows */
 } sl_mm_ahead;
 
@@ -46,7 +47,14 @@ void sl_mm_ahead_start(sl_mm_ahead *ahead, const uint8_t *begin, const uint8_t *
 /* Names the region that follows the one that is about to be computed; its rows are as long. */
 void sl_mm_ahead_next(sl_mm_ahead *ahead, const uint8_t *begin, const uint8_t *end);
 /* The next segment to ask for and its lines, or NULL.  To be called once for each segment computed. */
-const uint8_t *sl_mm_ahead_take(sl_mm_ahead *ahead, int *lines);
+const uint8_t *sl_mm_ahead_turn(sl_mm_ahead *ahead, int *lines);
+static inline const uint8_t *sl_mm_ahead_take(sl_mm_ahead *ahead, int *lines) {
+  const uint8_t *at = ahead->rows;
+  if (ahead->row > ahead->segment || at >= ahead->end) return sl_mm_ahead_turn(ahead, lines);
+  ahead->rows += ahead->row; /* whole rows */
+  *lines = ahead->lines;
+  return at;
+}
 
 typedef struct sl_mm_decode {
   int unit; /* bytes that one packed activation takes */
