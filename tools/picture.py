@@ -44,7 +44,7 @@ def screen(text, columns):
             elif ch == "\n" or column == columns:
                 lines.append([])
                 row, column = row + 1, 0
-            if ch in "\r\n":
+            if ch < " " or ch == "\x7f":
                 continue
             line = lines[row]
             line.extend([(" ", False)] * (column + 1 - len(line)))

@@ -47,23 +47,56 @@ const char *report_bytes(char *text, double bytes) {
   return text;
 }
 
-/* The arms, as many on a line as fit in 80 columns. */
+/* "avx512" of "avx512/matmul_bt/panel_f32". */
+static int backend_length(const char *kernel) {
+  const char *slash = strchr(kernel, '/');
+  return slash ? (int)(slash - kernel) : 0;
+}
+
+static bool same_backend(const char *a, const char *b) {
+  int n = backend_length(a);
+  return n == backend_length(b) && memcmp(a, b, (size_t)n) == 0;
+}
+
+/* Has a kernel of this backend come before arm `end`? */
+static bool seen_before(const sl_engine *engine, int end, const char *kernel) {
+  const char *other;
+  uint64_t runs;
+  double seconds;
+  for (int i = 0; i < end && sl_engine_arm(engine, i, &other, &runs, &seconds); i++)
+    if (runs && same_backend(other, kernel)) return true;
+  return false;
+}
+
+/* The arms of one backend from `first` on, as many on a line as fit in 80 columns. */
+static void print_backend(const sl_engine *engine, int first, const char *kernel, const char *label) {
+  char line[256];
+  const char *arm;
+  uint64_t runs;
+  double seconds;
+  int n = backend_length(kernel), used = snprintf(line, sizeof line, "%.*s%s", n > 30 ? 30 : n, kernel, n ? ":" : "");
+  for (int i = first; sl_engine_arm(engine, i, &arm, &runs, &seconds); i++) {
+    if (!runs || !same_backend(arm, kernel)) continue;
+    char word[80];
+    int size = snprintf(word, sizeof word, " %.50s x%llu", arm + (n ? n + 1 : 0), (unsigned long long)runs);
+    if (used + size > 68) {
+      console_report("%-8s  %s", label, line);
+      label = "", used = 0;
+    }
+    used += snprintf(line + used, sizeof line - (size_t)used, "%s", used ? word : word + 1);
+  }
+  console_report("%-8s  %s", label, line);
+}
+
 static void print_arms(const sl_engine *engine) {
-  char line[256] = "";
   const char *kernel, *label = "arms";
   uint64_t runs;
   double seconds;
   for (int i = 0; sl_engine_arm(engine, i, &kernel, &runs, &seconds); i++) {
-    if (!runs) continue;
-    char arm[80];
-    snprintf(arm, sizeof arm, "  %.50s x%llu", kernel, (unsigned long long)runs);
-    if (strlen(line) + strlen(arm) > 70) {
-      console_report("%-8s%s", label, line);
-      label = "", line[0] = 0;
-    }
-    strcat(line, arm); /* fits: both together are at most 150 */
+    if (!runs || seen_before(engine, i, kernel)) continue;
+    print_backend(engine, i, kernel, label);
+    label = "";
   }
-  if (*line) console_report("%-8s%s", label, line);
 }
 
 void report_print(const cli_report *report, const sl_engine *engine) {

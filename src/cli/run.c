@@ -199,6 +199,7 @@ static sl_status generate(run *r, sl_error *err) {
 static int tell(run *r) {
   cli_report report;
   report_fill(&report, r->session, r->ttft_s, r->ended);
+  if (out_is_terminal()) console_report("%s", ""); /* a line between the text and what it cost */
   report_print(&report, r->model.engine);
   if (!cli_given(r->args, FLAG_STATS)) return CLI_DONE;
   json_t *json = report_json(&report, r->model.engine);
