@@ -78,12 +78,12 @@ static void print_backend(const sl_engine *engine, int first, const char *kernel
   for (int i = first; sl_engine_arm(engine, i, &arm, &runs, &seconds); i++) {
     if (!runs || !same_backend(arm, kernel)) continue;
     char word[80];
-    int size = snprintf(word, sizeof word, " %.50s x%llu", arm + (n ? n + 1 : 0), (unsigned long long)runs);
+    int size = snprintf(word, sizeof word, "  %.50s x%llu", arm + (n ? n + 1 : 0), (unsigned long long)runs);
     if (used + size > 68) {
       console_report("%-8s  %s", label, line);
       label = "", used = 0;
     }
-    used += snprintf(line + used, sizeof line - (size_t)used, "%s", used ? word : word + 1);
+    used += snprintf(line + used, sizeof line - (size_t)used, "%s", used ? word : word + 2);
   }
   console_report("%-8s  %s", label, line);
 }
