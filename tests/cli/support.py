@@ -23,7 +23,7 @@ class Result:
         return f"exit {self.code}\nstdout: {self.out[-500:]!r}\nstderr: {self.err[-1500:]!r}"
 
 
-def run(*args, stdin=b"", env=None, timeout=60, **kwargs):
+def run(*args, stdin=b"", env=None, timeout=300, **kwargs):
     p = subprocess.run([PROGRAM, *args], input=stdin, capture_output=True, timeout=timeout,
                        env=clean_environment(**(env or {})), **kwargs)
     return Result(p.returncode, p.stdout, p.stderr.decode("utf-8", "replace"))
