@@ -132,6 +132,11 @@ SL_INLINE void add_segment(line_kind kind, const int T, __m512 way[WAYS][2][2], 
   }
 }
 
+SL_INLINE void reduce_rows(float *to, __m512 total[ABREAST], int n) {
+  __m128 reduced = sl_sum_4(total[0], total[1], total[2], total[3]);
+  _mm_mask_storeu_ps(to, (__mmask8)((1 << n) - 1), reduced);
+}
+
 /* n rows, at most ABREAST, for T tokens. */
 SL_INLINE void dot_rows(line_kind kind, const int T, int segment, const sl_f8_table *table, float *to,
                         const uint8_t *rows, size_t row, int n, const uint8_t *const *token_list, int K,
@@ -148,8 +153,40 @@ SL_INLINE void dot_rows(line_kind kind, const int T, int segment, const sl_f8_ta
     __m512 total[ABREAST];
     SL_UNROLL
     for (int r = 0; r < ABREAST; r++) total[r] = r < n ? way[r][0][t][0] : _mm512_setzero_ps();
-    __m128 reduced = sl_sum_4(total[0], total[1], total[2], total[3]);
-    _mm_mask_storeu_ps(to + t * SL_MM_ROWS, (__mmask8)((1 << n) - 1), reduced);
+    reduce_rows(to + t * SL_MM_ROWS, total, n);
+  }
+}
+
+/* ABREAST rows that are in a cache already, for two more tokens: line by line, so that the rows share the loads of
+ * activations, and a quarter of the lines at a time, so that each still goes into its own sum. */
+SL_INLINE void dot_near_rows(line_kind kind, const sl_f8_table *table, float *to, const uint8_t *rows, size_t row,
+                             const uint8_t *const *tokens, int K) {
+  __m512 way[2][ABREAST][WAYS];
+  const int step = line_elements(kind);
+  for (int j = 0; j < WAYS; j++) {
+    __m512 sum[ABREAST][2][2];
+    SL_UNROLL
+    for (int s = 0; s < ABREAST * 4; s++) sum[s / 4][s / 2 % 2][s % 2] = _mm512_setzero_ps();
+    int i = j;
+    for (; (i + 1) * step <= K; i += WAYS) {
+      SL_UNROLL
+      for (int r = 0; r < ABREAST; r++) add_line_of(kind, 2, table, sum[r], rows + (size_t)r * row, tokens, i, step);
+    }
+    SL_UNROLL
+    for (int r = 0; r < ABREAST; r++) {
+      if (i * step < K) add_line_of(kind, 2, table, sum[r], rows + (size_t)r * row, tokens, i, K - i * step);
+      SL_UNROLL
+      for (int t = 0; t < 2; t++) way[t][r][j] = _mm512_add_ps(sum[r][t][0], sum[r][t][1]);
+    }
+  }
+  for (int t = 0; t < 2; t++) {
+    __m512 total[ABREAST];
+    SL_UNROLL
+    for (int r = 0; r < ABREAST; r++) {
+      const __m512 *w = way[t][r];
+      total[r] = _mm512_add_ps(_mm512_add_ps(w[0], w[1]), _mm512_add_ps(w[2], w[3]));
+    }
+    reduce_rows(to + t * SL_MM_ROWS, total, ABREAST);
   }
 }
 
@@ -161,8 +198,13 @@ SL_INLINE void dot_all(line_kind kind, float *sums, const uint8_t *rows, size_t 
   for (int r = 0; r < n_rows; r += ABREAST, rows += ABREAST * row) {
     sl_mm_ahead nothing = {0}, *look = ahead;
     int n = n_rows - r < ABREAST ? n_rows - r : ABREAST, t = 0;
-    for (; t + 2 <= n_tokens; t += 2, look = &nothing)
-      dot_rows(kind, 2, segment, &table, sums + t * SL_MM_ROWS + r, rows, row, n, tokens + t, K, look);
+    for (; t + 2 <= n_tokens; t += 2, look = &nothing) {
+      float *to = sums + t * SL_MM_ROWS + r;
+      if (t > 0 && n == ABREAST)
+        dot_near_rows(kind, &table, to, rows, row, tokens + t, K);
+      else
+        dot_rows(kind, 2, segment, &table, to, rows, row, n, tokens + t, K, look);
+    }
     if (t < n_tokens) dot_rows(kind, 1, segment, &table, sums + t * SL_MM_ROWS + r, rows, row, n, tokens + t, K, look);
   }
 }
