@@ -208,30 +208,30 @@ static void matmul_bt_without_any_k_scales_out_by_beta(void **state) {
 
 /* ---- one order of summing ------------------------------------------------------------------------------------ */
 
-static void same_bits(const sl_backend *backend, sl_role role, sl_math math, sl_dtype dtype) {
-  enum { M = 513, N = 75, K = 1447 };
+static void same_bits_of(const sl_backend *backend, sl_role role, sl_math math, sl_dtype dtype, int M, int N, int K) {
   static const int Ms[] = {1, 2, 3, 7, 16, 64, 100, 513};
   unit_random r = {99};
   matrix B = random_matrix(&r, dtype, SL_F32, N, K);
-  float *A = random_floats(&r, M * K), *out = must(malloc(M * N * sizeof *out));
-  float *wide = must(malloc(M * (K + 7) * sizeof *wide + 4)), *again = must(malloc(M * N * sizeof *out));
-  for (int m = 0; m < M; m++) memcpy(wide + 1 + m * (K + 5), A + m * K, K * sizeof *A);
+  const size_t n_out = (size_t)(M * N);
+  float *A = random_floats(&r, (size_t)(M * K)), *out = must(malloc(n_out * sizeof *out));
+  float *wide = must(malloc((size_t)(M * (K + 7)) * sizeof *wide + 4)), *again = must(malloc(n_out * sizeof *out));
+  for (int m = 0; m < M; m++) memcpy(wide + 1 + m * (K + 5), A + m * K, (size_t)K * sizeof *A);
   sl_matmul_bt_args args = {out, A, &B.w, 1, 0, M, K, N};
   matmul(backend, role, math, &args, 1);
-  for (size_t i = 0; i < sizeof Ms / sizeof *Ms; i++) {
+  for (size_t i = 0; i < sizeof Ms / sizeof *Ms && Ms[i] <= M; i++) {
     for (int threads = 1; threads <= MAX_THREADS; threads++) {
       /* Other rows before it, another stride, another alignment. */
       int first = (int)(unit_next(&r) % (uint64_t)(M - Ms[i] + 1));
       args = (sl_matmul_bt_args){again, wide + 1 + first * (K + 5), &B.w, 1, 0, Ms[i], K + 5, N};
-      unit_poison(again, M * N);
+      unit_poison(again, n_out);
       matmul(backend, role, math, &args, threads);
-      assert_memory_equal(again, out + first * N, (size_t)Ms[i] * N * sizeof *out);
+      assert_memory_equal(again, out + first * N, (size_t)(Ms[i] * N) * sizeof *out);
     }
   }
   for (int n = 1; n < N; n += 13) { /* the last rows of B alone, moved to an even address */
     sl_weight part = B.w;
     size_t row = sl_row_bytes(dtype, K);
-    uint8_t *moved = must(aligned_alloc(64, (N * row + 63) / 64 * 64));
+    uint8_t *moved = must(aligned_alloc(64, ((size_t)N * row + 63) / 64 * 64));
     memcpy(moved, (const uint8_t *)B.w.data + (size_t)n * row, (size_t)(N - n) * row);
     part.data = moved;
     part.scale = (const uint8_t *)B.w.scale + (size_t)n * 4;
@@ -247,6 +247,11 @@ static void same_bits(const sl_backend *backend, sl_role role, sl_math math, sl_
   free(out);
   free(wide);
   free(again);
+}
+static void same_bits(const sl_backend *backend, sl_role role, sl_math math, sl_dtype dtype) {
+  same_bits_of(backend, role, math, dtype, 513, 75, 1447);
+  same_bits_of(backend, role, math, dtype, 16, 41, 2821); /* long rows are walked in segments, some of them only with */
+  same_bits_of(backend, role, math, dtype, 16, 41, 4200); /* several tokens */
 }
 static void matmul_bt_gives_the_same_bits_for_any_number_of_tokens_rows_and_threads(void **state) {
   (void)state;
