@@ -96,6 +96,7 @@ const uint8_t *sl_mm_ahead_turn(sl_mm_ahead *a, int *lines) {
 
 void sl_mm_ahead_start(sl_mm_ahead *ahead, const uint8_t *begin, const uint8_t *end, size_t row, int abreast,
                        int segment) {
+  if (abreast == 1) segment = 1 << 20; /* whole rows */
   *ahead = (sl_mm_ahead){.rows = begin,
                          .end = end,
                          .row = row,
