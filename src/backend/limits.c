@@ -1,5 +1,6 @@
 #include "backend/limits.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -58,9 +59,9 @@ static const sl_limit_loops *best_loops(void) {
 typedef struct limit_job {
   const sl_limit_loops *loops;
   uint8_t *buffer;
-  int n_pieces, first;       /* of the buffer; where this run begins */
-  volatile float sink_float; /* so that nothing is left out; what it holds does not matter */
-  volatile uint64_t sink;
+  int n_pieces, first;      /* of the buffer; where this run begins */
+  _Atomic float sink_float; /* so that nothing is left out; what it holds does not matter */
+  _Atomic uint64_t sink;
 } limit_job;
 
 static void touch_piece(void *arg, int piece, int thread) {
@@ -73,19 +74,20 @@ static void touch_piece(void *arg, int piece, int thread) {
 static void read_piece(void *arg, int piece, int thread) {
   limit_job *j = arg;
   (void)thread;
-  j->sink = j->loops->read(j->buffer + (size_t)(j->first + piece) * READ_PIECE, READ_PIECE);
+  atomic_store_explicit(&j->sink, j->loops->read(j->buffer + (size_t)(j->first + piece) * READ_PIECE, READ_PIECE),
+                        memory_order_relaxed);
 }
 
 static void fma_piece(void *arg, int piece, int thread) {
   limit_job *j = arg;
   (void)piece, (void)thread;
-  j->sink_float = j->loops->fma(ROUNDS);
+  atomic_store_explicit(&j->sink_float, j->loops->fma(ROUNDS), memory_order_relaxed);
 }
 
 static void dot_piece(void *arg, int piece, int thread) {
   limit_job *j = arg;
   (void)piece, (void)thread;
-  j->sink_float = j->loops->dot(ROUNDS);
+  atomic_store_explicit(&j->sink_float, j->loops->dot(ROUNDS), memory_order_relaxed);
 }
 
 typedef struct rates {

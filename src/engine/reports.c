@@ -142,8 +142,8 @@ static json_t *cell_json(sl_op op, const sl_backend *backend, sl_dtype dtype) {
     json_object_set_new(cell, "kernels", kernels);
   else
     json_decref(kernels);
-  if (!first) json_object_set_new(cell, "reason", json_string(sl_reason_name(why.reason)));
-  if (!first) json_object_set_new(cell, "detail", json_string(why.detail));
+  json_object_set_new(cell, "reason", first ? json_null() : json_string(sl_reason_name(why.reason)));
+  json_object_set_new(cell, "detail", first ? json_null() : json_string(why.detail));
   return cell;
 }
 
