@@ -181,6 +181,8 @@ sl_status sl_mm_decode_run(const sl_mm_decodes *loops, const sl_ctx *ctx, const 
 /* Up to here a panel is one group: it stays in the first-level cache while the tokens come from the second.  With more
  * tokens it is the other way round. */
 #define FEW_TOKENS 80
+/* Below this the next weights are asked for while a panel is filled, since the tiles are soon done. */
+#define SO_FEW_TOKENS 16
 
 typedef struct prompt_job {
   const sl_mm_prompt *loops;
@@ -230,6 +232,7 @@ static asking weights_of(const prompt_job *j, int g, int n_groups, int k) {
 }
 
 static void ask_weights(asking *a, size_t n) {
+  if (n == 0 || a->done >= a->all) return;
   size_t end = a->done + n < a->all ? a->done + n : a->all, lines = (a->bytes + SL_MM_LINE - 1) / SL_MM_LINE;
   const uint8_t *row = a->rows + a->done / lines * a->row;
   for (size_t at = a->done % lines * SL_MM_LINE; a->done < end; a->done++) {
@@ -239,8 +242,10 @@ static void ask_weights(asking *a, size_t n) {
   }
 }
 
-/* panel: for each group, for each vector of K, tile_rows vectors side by side. */
-static void fill_panel(const prompt_job *j, uint8_t *panel, int g, int n_groups, int k, int n) {
+/* panel: for each group, for each vector of K, tile_rows vectors side by side.  next: asked for meanwhile, n_ask lines
+ * with each row. */
+static void fill_panel(const prompt_job *j, uint8_t *panel, int g, int n_groups, int k, int n, asking *next,
+                       size_t n_ask) {
   const sl_mm_prompt *l = j->loops;
   const sl_weight *B = j->args->B;
   size_t row = sl_row_bytes(B->dtype, B->K), group = (size_t)l->tile_rows * (size_t)l->block * (size_t)l->unit;
@@ -250,6 +255,7 @@ static void fill_panel(const prompt_job *j, uint8_t *panel, int g, int n_groups,
     uint8_t *to = panel + (size_t)(i / l->tile_rows) * group + (size_t)(i % l->tile_rows * l->vector);
     const uint8_t *from = (const uint8_t *)B->data + (size_t)r * row + sl_row_bytes(B->dtype, k);
     if (r < B->N) {
+      ask_weights(next, n_ask);
       l->fill[B->dtype](to, apart, from, n);
       continue;
     }
@@ -332,9 +338,11 @@ static void prompt_panel(const prompt_job *j, uint8_t *scratch, int g, int n_gro
   for (int m = 0; m < M; m += PROMPT_TOKENS) {
     for (p.k = 0; p.k < K; p.k += l->block) {
       p.n = smaller(l->block, K - p.k);
-      fill_panel(j, scratch, g, n_groups, p.k, p.n);
       p.next = p.k + p.n < K ? weights_of(j, g, n_groups, p.k + p.n) : weights_of(j, g + n_groups, next_groups, 0);
-      run_tiles(j, &p, m, smaller(PROMPT_TOKENS, M - m));
+      int n_tokens = smaller(PROMPT_TOKENS, M - m);
+      size_t n_ask = n_tokens < SO_FEW_TOKENS ? p.next.all / (size_t)(n_groups * l->tile_rows) + 1 : 0;
+      fill_panel(j, scratch, g, n_groups, p.k, p.n, &p.next, n_ask);
+      run_tiles(j, &p, m, n_tokens);
     }
   }
 }
