@@ -3,7 +3,7 @@
 
 usage: check.py SLUICE GOLDENS [--kernels auto|avx512|avx2|reference] [--math exact|fast] [--only NAME] [--threads N]
 
-GOLDENS holds a folder for each checkpoint, with golden.json and .npy files beside it (tests/goldens/README.md).  For
+GOLDENS holds a folder for each checkpoint, or beside one, with golden.json and .npy files (tests/goldens/README.md).  For
 each case, once as a prompt and once as generated tokens: logits of every position, the stream after every layer and,
 in exact mode, experts and their weights; then the greedy tokens.  In fast mode the expected experts are imposed, since
 one flipped expert moves a tiny random model further than any rounding.  Python's standard library only.
@@ -40,8 +40,8 @@ def worst_difference(got, want):
 
 
 class Case:
-    def __init__(self, args, folder, case, temp):
-        self.args, self.folder, self.case, self.temp = args, folder, case, temp
+    def __init__(self, args, folder, model, case, temp):
+        self.args, self.folder, self.model, self.case, self.temp = args, folder, model, case, temp
         self.problems = []
 
     def call(self, *words):
@@ -78,7 +78,7 @@ class Case:
 
     def check_role(self, role):
         exact, routed = self.args.math == "exact", bool(self.case.get("router_ids"))
-        words = ["logits", self.folder, "--ids", ",".join(map(str, self.case["ids"])), "--as", role,
+        words = ["logits", self.model, "--ids", ",".join(map(str, self.case["ids"])), "--as", role,
                  "--out", os.path.join(self.temp, "logits.npy"), "--hidden", os.path.join(self.temp, "hidden.npy")]
         if routed and exact:
             words += ["--routes", os.path.join(self.temp, "routes")]
@@ -96,7 +96,7 @@ class Case:
         want = self.case.get("greedy")
         if not want or self.args.math != "exact":
             return
-        text = self.call("run", self.folder, "--ids", ",".join(map(str, self.case["ids"])), "-n", str(len(want)),
+        text = self.call("run", self.model, "--ids", ",".join(map(str, self.case["ids"])), "-n", str(len(want)),
                          "--temperature", "0", "--ignore-eos", "--print", "ids", "--quiet")
         if text is not None and [int(t) for t in text.split(",")] != want:
             self.problems.append(f"greedy: {text.strip()}, expected {want}")
@@ -137,14 +137,15 @@ def main():
         if args.only not in name or not os.path.exists(os.path.join(folder, "golden.json")):
             continue
         with open(os.path.join(folder, "golden.json"), encoding="utf-8") as f:
-            cases = json.load(f)["cases"]
-        lacking = kernels_missing(args, folder)
+            spec = json.load(f)
+        cases, model = spec["cases"], os.path.normpath(os.path.join(folder, spec.get("model", "")))
+        lacking = kernels_missing(args, model)
         if lacking:
             print(f"SKIPPED, {lacking}")
             return SKIPPED
         for i, case in enumerate(cases):
             with tempfile.TemporaryDirectory() as temp:
-                problems = Case(args, folder, case, temp).check()
+                problems = Case(args, folder, model, case, temp).check()
             passed, failed = passed + (not problems), failed + bool(problems)
             print(f"{'FAIL' if problems else 'ok  '} {name} case {i} ({len(case['ids'])} tokens)", *problems, sep="\n       ")
     print(f"{passed} passed, {failed} failed")
