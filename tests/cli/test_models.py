@@ -307,9 +307,26 @@ class BadCheckpoints(Copies):
 
 @unittest.skipUnless(os.path.exists(os.path.join(DEMO, "config.json")), "SKIPPED: there is no demo model")
 class Demo(Case):
-    def test_it_tells_a_story(self):
-        r = self.expect(run("run", "-p", "Once upon a time", "-n", "60"), 0, "tokens/s")
-        self.assertGreater(len(r.out.split()), 20)
+    def test_it_is_the_model_when_none_is_named(self):
+        ask = ["-p", "Once upon a time", "-n", "40", "-q"]
+        self.assertEqual(self.expect(run("run", *ask), 0).out, run("run", DEMO, *ask).out)
+
+    def test_it_tells_a_story_to_its_end(self):
+        r = self.expect(run("run", "-p", "Once upon a time", "-n", "900"), 0, "end token")
+        self.assertGreater(len(r.out.split()), 50)
+
+    def test_texts_are_cut_and_put_together_as_its_tokenizer_says(self):
+        path = os.path.join(GOLDENS, "demo", "tokenizer_cases.jsonl")
+        with open(path, encoding="utf-8") as f:
+            cases = [json.loads(line) for line in f]
+        self.assertTrue(cases)
+        for c in cases:
+            special = ["--special"] if c["parse_special"] else []
+            r = run("tokenize", "--stdin", "--no-bos", *special, stdin=c["text"].encode())
+            self.assertEqual(r.out.decode().strip(), ",".join(map(str, c["ids"])), c)
+            if c["ids"]:
+                r = run("tokenize", "--special", "--decode", ",".join(map(str, c["ids"])))
+                self.assertEqual(r.out.decode(), c["decoded"], c)
 
 
 if __name__ == "__main__":
