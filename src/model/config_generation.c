@@ -120,7 +120,7 @@ static sl_status take_sampling(const sl_config_reader *r, const json_t *generati
   long long top_k = 50; /* transformers' default where there is sampling */
   double temperature = 1, top_p = 1, min_p = 0;
   SL_TRY(sl_json_bool(generation, "do_sample", GENERATION, false, &c->do_sample, r->err));
-  SL_TRY(sl_json_real(generation, "temperature", GENERATION, false, 0, 1000, &temperature, r->err));
+  SL_TRY(sl_json_real(generation, "temperature", GENERATION, false, 0, 100, &temperature, r->err));
   SL_TRY(sl_json_int(generation, "top_k", GENERATION, false, 0, 1 << 30, &top_k, r->err));
   SL_TRY(sl_json_real(generation, "top_p", GENERATION, false, 0, 1, &top_p, r->err));
   SL_TRY(sl_json_real(generation, "min_p", GENERATION, false, 0, 1, &min_p, r->err));
@@ -130,7 +130,7 @@ static sl_status take_sampling(const sl_config_reader *r, const json_t *generati
   if (!c->do_sample) return SL_OK;
   c->temperature = temperature;
   c->sample_top_k = (int)top_k;
-  c->top_p = top_p;
+  c->top_p = top_p > 0 ? top_p : 1e-9; /* 0 leaves the most likely one; sl_sampling takes that for forgotten */
   c->min_p = min_p;
   return SL_OK;
 }

@@ -184,7 +184,10 @@ static sl_status take_ple(const sl_config_reader *r) {
   if (json_is_null(json_object_get(r->text, PLE[0]))) return SL_OK;
   SL_TRY(sl_config_int(r, PLE[0], 256, 0, SL_MAX_PLE, &c->ple_width));
   if (!c->ple_width) return SL_OK;
-  return sl_config_int(r, "vocab_size_per_layer_input", 262144, 1, SL_MAX_VOCABULARY, &c->ple_vocab);
+  SL_TRY(sl_config_int(r, "vocab_size_per_layer_input", 262144, 1, SL_MAX_VOCABULARY, &c->ple_vocab));
+  if (c->ple_vocab >= c->vocab) return SL_OK; /* both tables are asked for the same ids */
+  return sl_fail(r->err, SL_ERR_FORMAT, "%s: vocab_size_per_layer_input: found %d, expected at least vocab_size (%d)",
+                 r->where, c->ple_vocab, c->vocab);
 }
 
 static bool has_layer(const sl_model_config *c, bool is_sliding) {

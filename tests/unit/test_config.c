@@ -405,6 +405,14 @@ static void sampling_defaults_come_from_generation_config(void **state) {
   sl_model_config_free(&c);
 }
 
+static void a_top_p_of_zero_is_one_that_sampling_takes(void **state) {
+  (void)state;
+  sl_model_config c;
+  parse_generation("{\"do_sample\":true,\"top_p\":0}", &c);
+  assert_true(c.top_p > 0 && c.top_p < 1e-6);
+  sl_model_config_free(&c);
+}
+
 static void without_do_sample_it_is_greedy(void **state) {
   (void)state;
   sl_model_config c;
@@ -419,6 +427,7 @@ static void without_do_sample_it_is_greedy(void **state) {
 static void bad_generation_configs_are_refused(void **state) {
   (void)state;
   static const char *const BAD[] = {"{\"temperature\":-1,\"do_sample\":true}",
+                                    "{\"temperature\":101}",
                                     "{\"temperature\":\"hot\"}",
                                     "{\"top_p\":1.5}",
                                     "{\"top_k\":1.5}",
@@ -537,6 +546,7 @@ static void bad_numbers_are_refused(void **state) {
 
 static void contradictions_are_refused(void **state) {
   (void)state;
+  refuse(SMALL, "vocab_size_per_layer_input", "262143", SL_ERR_FORMAT, NULL); /* ids go to both tables */
   refuse(MOE, "text_config.top_k_experts", "129", SL_ERR_FORMAT, NULL);
   refuse(MOE, "text_config.num_experts", "7", SL_ERR_FORMAT, "top_k_experts");
   refuse(MOE, "text_config.num_attention_heads", "12", SL_ERR_FORMAT, "key-value heads");
@@ -669,6 +679,7 @@ int main(void) {
       cmocka_unit_test(the_embedding_scale_follows_the_files_dtype),
       cmocka_unit_test(end_tokens_are_the_union_of_both_files),
       cmocka_unit_test(sampling_defaults_come_from_generation_config),
+      cmocka_unit_test(a_top_p_of_zero_is_one_that_sampling_takes),
       cmocka_unit_test(without_do_sample_it_is_greedy),
       cmocka_unit_test(bad_generation_configs_are_refused),
       cmocka_unit_test(fp8_per_channel_is_understood),
