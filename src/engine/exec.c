@@ -60,6 +60,7 @@ float *sl_exec_value(const sl_exec *exec, int value) {
 sl_status sl_exec_call(sl_exec *exec, int arm, const sl_op_args *args, sl_error *err) {
   sl_arm *a = &exec->plan->arms[arm];
   sl_ctx ctx = {.pool = exec->pool, .scratch = exec->scratch, .scratch_size = exec->plan->scratch_bytes, .err = err};
+  SL_TRY(sl_op_check(a->kernel->op, args, err)); /* the door: kernels rely on it */
   double start = sl_now();
   sl_status status = a->kernel->run(&ctx, args);
   a->runs++;
