@@ -130,6 +130,7 @@ static int cut(const sl_sampler *s, const sl_sampling *p, int n, double total) {
 
 static int32_t draw(sl_sampler *s, int n) {
   double sum = 0;
+  while (n > 1 && s->probabilities[n - 1] <= 0) n--; /* the last one takes what rounding leaves, and must be possible */
   for (int i = 0; i < n; i++) sum += s->probabilities[i];
   double at = next_uniform(s) * sum;
   for (int i = 0; i < n - 1; i++) {

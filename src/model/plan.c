@@ -151,7 +151,8 @@ static size_t expert_workspace(const sl_plan *plan) {
     size_t row = 2 * ((size_t)gate->N + (size_t)gate->K) * sizeof(float);
     size_t lists = (size_t)plan->model->config.top_k * (sizeof(int32_t) + sizeof(float));
     size_t bytes = round_up((size_t)plan->options.chunk * (row + lists), 64) +
-                   round_up(((size_t)plan->model->config.n_experts + 1) * sizeof(int32_t), 64) + 4 * 64;
+                   round_up(((size_t)plan->model->config.n_experts + 1) * sizeof(int32_t), 64) +
+                   6 * 64; /* six others, on lines */
     if (bytes > most) most = bytes;
   }
   return most;
