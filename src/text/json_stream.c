@@ -1,12 +1,13 @@
 #include "text/json_stream.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "text/utf8.h"
 
 enum { WINDOW = 1 << 16, MAX_DEPTH = 64 };
@@ -17,9 +18,10 @@ void sl_json_stream_memory(sl_json_stream *s, const char *json, size_t size, con
 
 sl_status sl_json_stream_open(sl_json_stream *s, const char *path, sl_error *err) {
   *s = (sl_json_stream){.name = path, .err = err, .fd = -1};
-  do s->fd = open(path, O_RDONLY | O_CLOEXEC);
-  while (s->fd < 0 && errno == EINTR);
-  if (s->fd < 0) return sl_fail(err, errno == ENOENT ? SL_ERR_NOT_FOUND : SL_ERR_IO, "%s: %s", path, strerror(errno));
+  uint64_t size;
+  int fd;
+  SL_TRY(sl_file_open(path, &fd, &size, err));
+  s->fd = fd;
   s->window = malloc(WINDOW);
   if (!s->window) return sl_fail(err, SL_ERR_MEMORY, "%s: no memory for a window of %d bytes", path, WINDOW);
   s->at = s->end = s->window;

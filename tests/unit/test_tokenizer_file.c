@@ -1,6 +1,7 @@
 #include "unit/tokenizers.h"
 
 #include <dirent.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "text/json_stream.h"
@@ -210,7 +211,21 @@ static void a_missing_file_is_named(void **state) {
   sl_error err = {0};
   assert_int_equal(sl_tokenizer_open("tests/text/none.json", 0, &t, &err), SL_ERR_NOT_FOUND);
   assert_string_equal(err.text, "tests/text/none.json: No such file or directory");
-  assert_int_equal(sl_tokenizer_open("tests/text", 0, &t, &err), SL_ERR_IO);
+  assert_int_equal(sl_tokenizer_open("tests/text", 0, &t, &err), SL_ERR_FORMAT);
+}
+
+static void a_pipe_is_refused_and_not_waited_for(void **state) {
+  (void)state;
+  char folder[] = "/tmp/sluice-pipe-XXXXXX", path[64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  sl_tokenizer *t = NULL;
+  sl_error err = {0};
+  assert_int_equal(sl_tokenizer_open(path, 0, &t, &err), SL_ERR_FORMAT);
+  assert_non_null(strstr(err.text, "expected a regular file"));
+  unlink(path);
+  rmdir(folder);
 }
 
 static void sentences_quote_hostile_pieces_safely(void **state) {
@@ -307,6 +322,7 @@ int main(void) {
       cmocka_unit_test(json_that_is_too_deep_is_refused),
       cmocka_unit_test(every_cut_of_a_good_file_is_refused),
       cmocka_unit_test(a_missing_file_is_named),
+      cmocka_unit_test(a_pipe_is_refused_and_not_waited_for),
       cmocka_unit_test(sentences_quote_hostile_pieces_safely),
       cmocka_unit_test(seeds_of_the_fuzzer_are_answered),
       cmocka_unit_test(strings_may_cross_the_window_of_a_file),
