@@ -210,7 +210,7 @@ static void a_missing_file_is_named(void **state) {
   sl_tokenizer *t = NULL;
   sl_error err = {0};
   assert_int_equal(sl_tokenizer_open("tests/text/none.json", 0, &t, &err), SL_ERR_NOT_FOUND);
-  assert_string_equal(err.text, "tests/text/none.json: No such file or directory");
+  assert_string_equal(err.text, "tests/text/none.json: cannot be opened: No such file or directory");
   assert_int_equal(sl_tokenizer_open("tests/text", 0, &t, &err), SL_ERR_FORMAT);
 }
 
