@@ -32,7 +32,7 @@ def run(command, columns):
 
 
 def screen(text, columns):
-    """Lines of (character, is_dim), after carriage returns and wrapping."""
+    """Lines of (character, is_dim), after carriage returns.  Long lines are cut between words, for the eye."""
     lines, row, column, dim = [[]], 0, 0, False
     for part in re.split(r"(\x1b\[[0-9;]*[A-Za-z])", text):
         if part.startswith("\x1b"):
@@ -41,9 +41,16 @@ def screen(text, columns):
         for ch in part:
             if ch == "\r":
                 column = 0
-            elif ch == "\n" or column == columns:
+            elif ch == "\n":
                 lines.append([])
                 row, column = row + 1, 0
+            elif column == columns:
+                word = next((i for i in range(column, column - 24, -1) if lines[row][i - 1][0] == " "), column)
+                lines[row], rest = lines[row][:word], lines[row][word:] if ch != " " else []
+                lines.append(rest)
+                row, column = row + 1, len(rest)
+                if ch == " ":
+                    continue
             if ch < " " or ch == "\x7f":
                 continue
             line = lines[row]
