@@ -17,6 +17,7 @@ typedef struct batch {
   sl_status first_status;
   sl_error *err; /* gets the first failure's sentence */
   uint64_t prompt_done, prompt_total;
+  bool apart;   /* each session has steps of its own: one of them failed a common one */
   sl_step step; /* the running one */
 } batch;
 
@@ -78,7 +79,7 @@ static void gather(batch *b) {
     sl_session *s = b->sessions[i];
     if (b->status[i] != SL_OK || !pending(s)) continue;
     if (!b->step.M) b->step.role = s->roles[s->n_computed];
-    if (b->step.M && is_forced(s)) continue; /* it has steps of its own */
+    if (b->step.M && (b->apart || is_forced(s))) continue; /* it has steps of its own */
     int n = take_rows(s, b->step.role, chunk - b->step.M);
     if (n) add_group(b, s, n);
     if (!is_forced(s)) continue;
@@ -207,8 +208,11 @@ static void run_all(batch *b) {
     double start = sl_now();
     report_progress(b);
     sl_status status = sl_exec_run(b->engine->exec, &b->step, &error);
+    bool is_common = b->step.n_groups > 1;
     if (status == SL_ERR_CANCELLED)
       end_cancelled(b, &error);
+    else if (status != SL_OK && is_common)
+      b->apart = true; /* whose fault it was shows when it is repeated, with the same bytes, for one after the other */
     else
       end_step(b, status, &error, sl_now() - start);
     report_progress(b);
