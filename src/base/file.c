@@ -25,11 +25,10 @@ char *sl_path_join(const char *folder, const char *name) {
 
 bool sl_path_exists(const char *path) {
   struct stat st;
-  return stat(path, &st) == 0;
+  return lstat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
-/* Opens a regular file and tells its size; anything else (a folder, a pipe that would block) is refused. */
-static sl_status open_regular(const char *path, int *fd, uint64_t *size, sl_error *err) {
+sl_status sl_file_open(const char *path, int *fd, uint64_t *size, sl_error *err) {
   struct stat st;
   int f;
   do f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -87,7 +86,7 @@ static sl_status read_open(int fd, const char *path, uint64_t size, char **data,
 sl_status sl_file_read(const char *path, size_t max_size, char **data, size_t *size, sl_error *err) {
   int fd;
   uint64_t found;
-  SL_TRY(open_regular(path, &fd, &found, err));
+  SL_TRY(sl_file_open(path, &fd, &found, err));
   sl_status status =
       found <= max_size && found < SIZE_MAX
           ? read_open(fd, path, found, data, size, err)
@@ -111,7 +110,7 @@ static sl_status map_open(int fd, const char *path, uint64_t size, const void **
 }
 
 sl_status sl_file_map(const char *path, int *fd, const void **base, uint64_t *size, sl_error *err) {
-  SL_TRY(open_regular(path, fd, size, err));
+  SL_TRY(sl_file_open(path, fd, size, err));
   sl_status status = map_open(*fd, path, *size, base, err);
   if (status != SL_OK) close(*fd);
   return status;

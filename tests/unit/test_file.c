@@ -98,6 +98,23 @@ static void folders_and_pipes_are_refused(void **state) {
   unlink(path);
 }
 
+static void a_link_to_nowhere_is_there_and_cannot_be_opened(void **state) {
+  (void)state;
+  char *data;
+  size_t size;
+  sl_error err = {0};
+  snprintf(path, sizeof path, "%s/link", folder);
+  assert_int_equal(symlink("/tmp/sluice-no-such-file", path), 0);
+  assert_true(sl_path_exists(path));
+  assert_int_equal(sl_file_read(path, 7, &data, &size, &err), SL_ERR_NOT_FOUND);
+  assert_non_null(strstr(err.text, path));
+  unlink(path);
+  assert_int_equal(symlink("link", path), 0); /* to itself */
+  assert_true(sl_path_exists(path));
+  assert_int_equal(sl_file_read(path, 7, &data, &size, &err), SL_ERR_IO);
+  unlink(path);
+}
+
 static void map_shows_the_file(void **state) {
   (void)state;
   int fd;
@@ -132,6 +149,7 @@ int main(void) {
       cmocka_unit_test(read_refuses_a_file_that_is_too_large),
       cmocka_unit_test(what_is_not_there_is_not_found),
       cmocka_unit_test(folders_and_pipes_are_refused),
+      cmocka_unit_test(a_link_to_nowhere_is_there_and_cannot_be_opened),
       cmocka_unit_test(map_shows_the_file),
       cmocka_unit_test(map_refuses_an_empty_file),
   };
