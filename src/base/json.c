@@ -37,14 +37,35 @@ static sl_status scan(const char *text, size_t size, const char *name, sl_error 
   return SL_OK;
 }
 
+/* The string that ends at byte `end`, for a sentence: jansson shows only short ones.  *n: its bytes, with the quotes.
+ */
+static const char *last_string(const char *text, size_t end, int *n) {
+  size_t close = end;
+  while (close > 0 && text[close] != '"') close--;
+  size_t open = close;
+  while (open > 0 && (text[open - 1] != '"' || (open > 1 && text[open - 2] == '\\'))) open--;
+  if (open > 0) open--;
+  *n = close - open < 200 ? (int)(close - open) + 1 : 200;
+  return text + open;
+}
+
+static sl_status refuse_text(const char *text, size_t size, const char *name, const json_error_t *why, sl_error *err) {
+  enum json_error_code code = json_error_code(why);
+  if (code == json_error_out_of_memory || !why->text[0]) /* jansson says nothing where memory for a string is missing */
+    return sl_fail(err, SL_ERR_MEMORY, "%s: no memory to read it", name);
+  int n;
+  if (code != json_error_duplicate_key || why->position < 1 || (size_t)why->position > size)
+    return sl_fail(err, SL_ERR_FORMAT, "%s: line %d, column %d: %s", name, why->line, why->column, why->text);
+  const char *key = last_string(text, (size_t)why->position - 1, &n);
+  return sl_fail(err, SL_ERR_FORMAT, "%s: line %d, column %d: duplicate object key %.*s", name, why->line, why->column,
+                 n, key);
+}
+
 sl_status sl_json_parse(const char *text, size_t size, const char *name, json_t **out, sl_error *err) {
   json_error_t why;
   SL_TRY(scan(text, size, name, err));
   json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
-  if (!value) {
-    sl_status status = json_error_code(&why) == json_error_out_of_memory ? SL_ERR_MEMORY : SL_ERR_FORMAT;
-    return sl_fail(err, status, "%s: line %d, column %d: %s", name, why.line, why.column, why.text);
-  }
+  if (!value) return refuse_text(text, size, name, &why, err);
   *out = value;
   return SL_OK;
 }
@@ -136,4 +157,18 @@ sl_status sl_json_string(const json_t *object, const char *key, const char *wher
   if (!json_is_string(v)) return refuse(v, key, where, "a string", err);
   *value = json_string_value(v);
   return SL_OK;
+}
+
+/* ---- building ---------------------------------------------------------------------------------------------------- */
+
+static void drop_unless(json_t **whole, bool is_good) {
+  if (is_good) return;
+  json_decref(*whole);
+  *whole = NULL;
+}
+
+void sl_json_append(json_t **array, json_t *value) { drop_unless(array, json_array_append_new(*array, value) == 0); }
+
+void sl_json_put(json_t **object, const char *key, json_t *value) {
+  drop_unless(object, json_object_set_new(*object, key, value) == 0);
 }

@@ -25,4 +25,9 @@ sl_status sl_json_bool(const json_t *object, const char *key, const char *where,
 sl_status sl_json_string(const json_t *object, const char *key, const char *where, bool required, const char **value,
                          sl_error *err);
 
+/* Building reports: puts a new value into *array or *object, which owns it then.  Where that is not possible, or value
+ * is NULL for lack of memory, the whole becomes NULL, and stays it: a report with a hole would pass for a whole one. */
+void sl_json_append(json_t **array, json_t *value);
+void sl_json_put(json_t **object, const char *key, json_t *value);
+
 #endif

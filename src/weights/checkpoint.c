@@ -161,6 +161,15 @@ static bool is_shard_name(const char *name) {
 
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
+/* A name that was not checked yet, as it may stand in a sentence; returns buffer. */
+static const char *show(const char *name, char *buffer, size_t size) {
+  snprintf(buffer, size, "%s", name);
+  for (char *c = buffer; *c; c++) {
+    if ((unsigned char)*c < 0x20 || *c == 0x7F) *c = '?';
+  }
+  return buffer;
+}
+
 /* The different shard names of weight_map, sorted, as pointers into it. */
 static sl_status list_shards(const json_t *weight_map, const char *path, const char ***shards, int *n_shards,
                              sl_error *err) {
@@ -177,8 +186,10 @@ static sl_status list_shards(const json_t *weight_map, const char *path, const c
       i++;
       continue;
     }
-    return sl_fail(err, SL_ERR_FORMAT, "%s: weight_map: entry %zu does not name a file of this folder ending in %s",
-                   path, i, FILE_SUFFIX);
+    char shown[128], found[128];
+    return sl_fail(err, SL_ERR_FORMAT, "%s: weight_map: %s: found %s, expected a file of this folder ending in %s",
+                   path, show(name, shown, sizeof shown), show(all[i] ? all[i] : "no string", found, sizeof found),
+                   FILE_SUFFIX);
   }
   qsort(all, n, sizeof *all, by_text);
   size_t kept = 0;
@@ -207,15 +218,6 @@ static sl_status add_shards(sl_checkpoint *c, const char *const *shards, int n, 
     SL_TRY(add_file(c, shards[i], err));
   }
   return sort_tensors(c, err);
-}
-
-/* A name that was not checked yet, as it may stand in a sentence; returns buffer. */
-static const char *show(const char *name, char *buffer, size_t size) {
-  snprintf(buffer, size, "%s", name);
-  for (char *c = buffer; *c; c++) {
-    if ((unsigned char)*c < 0x20 || *c == 0x7F) *c = '?';
-  }
-  return buffer;
 }
 
 /* The index and the shards tell of the same tensors in the same files. */

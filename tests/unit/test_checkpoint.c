@@ -427,7 +427,7 @@ static void an_index_without_a_map_is_refused(void **state) {
   write_shards(*state, "{\"weight_map\":{}}");
   expect_refusal(*state, SL_ERR_FORMAT, WORDS("index.json", "0 files"));
   write_shards(*state, "{\"weight_map\":{\"x\":5}}");
-  expect_refusal(*state, SL_ERR_FORMAT, WORDS("index.json", "entry 0"));
+  expect_refusal(*state, SL_ERR_FORMAT, WORDS("index.json", "weight_map: x: found no string"));
 }
 
 static void an_index_over_the_size_limit_is_refused(void **state) {

@@ -184,6 +184,32 @@ static void long_values_are_shown_short(void **state) {
   json_decref(o);
 }
 
+static void a_duplicate_key_is_named_also_when_it_is_long(void **state) {
+  (void)state;
+  json_t *o = NULL;
+  const char *text = "{\"model.layers.0.self_attn.q_proj.weight\":1,\n \"model.layers.0.self_attn.q_proj.weight\":2}";
+  assert_int_equal(sl_json_parse(text, strlen(text), "h", &o, &err), SL_ERR_FORMAT);
+  assert_non_null(strstr(err.text, "line 2"));
+  assert_non_null(strstr(err.text, "\"model.layers.0.self_attn.q_proj.weight\""));
+}
+
+static void a_report_that_misses_a_part_is_none(void **state) {
+  (void)state;
+  json_t *list = json_array(), *object = json_object();
+  sl_json_append(&list, json_integer(1));
+  assert_int_equal(json_array_size(list), 1);
+  sl_json_append(&list, NULL); /* what jansson's makers return without memory */
+  assert_null(list);
+  sl_json_append(&list, json_integer(2));
+  assert_null(list);
+  sl_json_put(&object, "k", json_integer(1));
+  assert_int_equal(json_object_size(object), 1);
+  sl_json_put(&object, "l", NULL);
+  assert_null(object);
+  sl_json_put(&object, "m", json_integer(2));
+  assert_null(object);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(parse_gives_the_value),
@@ -198,6 +224,8 @@ int main(void) {
       cmocka_unit_test(missing_and_null_leave_the_default_or_fail),
       cmocka_unit_test(reals_booleans_and_strings_are_checked),
       cmocka_unit_test(long_values_are_shown_short),
+      cmocka_unit_test(a_duplicate_key_is_named_also_when_it_is_long),
+      cmocka_unit_test(a_report_that_misses_a_part_is_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
