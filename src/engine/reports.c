@@ -2,7 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "engine/engine.h"
+#include "text/utf8.h"
 
 static sl_status to_text(json_t *root, char **out, sl_error *err) {
   char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
@@ -32,7 +34,7 @@ static json_t *tensor_json(const sl_model *model, int index) {
   const sl_tensor *t = &model->checkpoint->tensors[index];
   const char *path = model->checkpoint->files[t->file].path, *slash = strrchr(path, '/');
   json_t *shape = json_array();
-  for (int i = 0; i < t->n_dims; i++) json_array_append_new(shape, json_integer((json_int_t)t->shape[i]));
+  for (int i = 0; i < t->n_dims; i++) sl_json_append(&shape, json_integer((json_int_t)t->shape[i]));
   return json_pack("{s:s, s:s, s:o, s:s, s:I, s:I, s:s}", "name", t->name, "dtype", t->dtype_name, "shape", shape,
                    "file", slash ? slash + 1 : path, "offset", (json_int_t)t->offset, "bytes", (json_int_t)t->bytes,
                    "role", role_of(model, index));
@@ -42,8 +44,8 @@ static json_t *skips_json(const sl_model *model) {
   json_t *list = json_array();
   for (int i = 0; i < model->n_skips; i++) {
     const sl_skip *s = &model->skips[i];
-    json_array_append_new(list, json_pack("{s:s, s:i, s:I, s:s}", "pattern", s->prefix, "tensors", s->n_tensors,
-                                          "bytes", (json_int_t)s->bytes, "why", s->why));
+    sl_json_append(&list, json_pack("{s:s, s:i, s:I, s:s}", "pattern", s->prefix, "tensors", s->n_tensors, "bytes",
+                                    (json_int_t)s->bytes, "why", s->why));
   }
   return list;
 }
@@ -63,17 +65,31 @@ static json_t *totals_json(const sl_model *model) {
                    (json_int_t)model->matrix_bytes);
 }
 
+/* A path may be any bytes, JSON is UTF-8: what is not becomes U+FFFD. */
+static json_t *path_json(const char *path) {
+  size_t size = strlen(path), n = 0, length;
+  char *text = malloc(3 * size + 1);
+  for (size_t at = 0; text && at < size; at += length) {
+    bool good = sl_utf8_next(path + at, size - at, &length) == SL_UTF8_CHARACTER;
+    memcpy(text + n, good ? path + at : SL_REPLACEMENT, good ? length : 3);
+    n += good ? length : 3;
+  }
+  json_t *string = text ? json_stringn(text, n) : NULL;
+  free(text);
+  return string;
+}
+
 sl_status sl_engine_inspect_json(const sl_engine *engine, char **out, sl_error *err) {
   const sl_model *model = engine->model;
   json_t *tensors = json_array();
-  for (int i = 0; i < model->checkpoint->n_tensors; i++) json_array_append_new(tensors, tensor_json(model, i));
+  for (int i = 0; i < model->checkpoint->n_tensors; i++) sl_json_append(&tensors, tensor_json(model, i));
   json_t *tokenizer = json_null();
   if (engine->tokenizer)
     tokenizer = json_pack("{s:i, s:I}", "size", sl_tokenizer_size(engine->tokenizer), "bytes",
                           (json_int_t)sl_tokenizer_bytes(engine->tokenizer));
-  json_t *root =
-      json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "path", engine->path, "config", sl_model_config_json(&model->config),
-                "tensors", tensors, "skipped", skips_json(model), "totals", totals_json(model), "tokenizer", tokenizer);
+  json_t *root = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "path", path_json(engine->path), "config",
+                           sl_model_config_json(&model->config), "tensors", tensors, "skipped", skips_json(model),
+                           "totals", totals_json(model), "tokenizer", tokenizer);
   return to_text(root, out, err);
 }
 
@@ -134,16 +150,16 @@ static json_t *cell_json(sl_op op, const sl_backend *backend, sl_dtype dtype) {
     const sl_kernel *kernel = sl_kernel_find(backend, &sig, &refusal);
     if (!kernel && !why.detail[0]) why = refusal;
     if (kernel && !first) first = kernel->name;
-    json_object_set_new(kernels, ways[i].key, kernel ? json_string(kernel->name) : json_null());
+    sl_json_put(&kernels, ways[i].key, kernel ? json_string(kernel->name) : json_null());
   }
   json_t *cell = json_pack("{s:s, s:s, s:s, s:o}", "op", sl_op_name(op), "backend", backend->name, "dtype",
                            sl_dtype_name(dtype), "kernel", first ? json_string(first) : json_null());
   if (first)
-    json_object_set_new(cell, "kernels", kernels);
+    sl_json_put(&cell, "kernels", kernels);
   else
     json_decref(kernels);
-  json_object_set_new(cell, "reason", first ? json_null() : json_string(sl_reason_name(why.reason)));
-  json_object_set_new(cell, "detail", first ? json_null() : json_string(why.detail));
+  sl_json_put(&cell, "reason", first ? json_null() : json_string(sl_reason_name(why.reason)));
+  sl_json_put(&cell, "detail", first ? json_null() : json_string(why.detail));
   return cell;
 }
 
@@ -161,6 +177,6 @@ sl_status sl_ops_json(char **out, sl_error *err) {
     for (int b = 0; b < n_backends; b++)
       for (int dtype = 0; dtype < SL_N_DTYPES; dtype++)
         if (makes_sense((sl_op)op, (sl_dtype)dtype))
-          json_array_append_new(cells, cell_json((sl_op)op, backends[b], (sl_dtype)dtype));
+          sl_json_append(&cells, cell_json((sl_op)op, backends[b], (sl_dtype)dtype));
   return to_text(json_pack("{s:o}", "cells", cells), out, err);
 }

@@ -169,20 +169,20 @@ static json_t *layers_json(const sl_model_config *c) {
                             layer->is_sliding ? "sliding_attention" : "full_attention", "head_dim", layer->head_dim,
                             "n_kv_heads", layer->n_kv_heads, "intermediate", layer->intermediate, "v_from_k",
                             layer->v_from_k, "kv_source", layer->kv_source, "is_moe", layer->is_moe);
-    json_array_append_new(all, one);
+    sl_json_append(&all, one);
   }
   return all;
 }
 
 static json_t *ids_json(const int32_t *ids, int n) {
   json_t *all = json_array();
-  for (int i = 0; i < n; i++) json_array_append_new(all, json_integer(ids[i]));
+  for (int i = 0; i < n; i++) sl_json_append(&all, json_integer(ids[i]));
   return all;
 }
 
 static json_t *notes_json(const sl_model_config *c) {
   json_t *all = json_array();
-  for (int i = 0; i < c->n_notes; i++) json_array_append_new(all, json_string(c->notes[i]));
+  for (int i = 0; i < c->n_notes; i++) sl_json_append(&all, json_string(c->notes[i]));
   return all;
 }
 

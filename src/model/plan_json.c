@@ -1,6 +1,7 @@
 /* The report behind `sluice plan`. */
 #include <stdio.h>
 
+#include "base/json.h"
 #include "model/plan.h"
 
 static const char *kernel_name(const sl_plan *plan, int arm) {
@@ -32,7 +33,7 @@ static json_t *grouped_json(const sl_plan *plan, const sl_grouped *g) {
   const int arms[] = {g->zero, g->gather, g->gate, g->act, g->down, g->scatter};
   json_t *list = json_array();
   for (size_t i = 0; i < sizeof arms / sizeof *arms; i++)
-    json_array_append_new(list, json_string(kernel_name(plan, arms[i])));
+    sl_json_append(&list, json_string(kernel_name(plan, arms[i])));
   return list;
 }
 
@@ -44,10 +45,9 @@ static json_t *node_json(const sl_plan *plan, int index) {
   json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s}", "op", node->is_experts ? "experts" : sl_op_name(node->op), "name",
                         node->name, "shape", shape, "prompt", kernel_name(plan, np->arm[SL_PROMPT]), "generated",
                         kernel_name(plan, np->arm[SL_GENERATED]));
-  if (o && np->arm[SL_PROMPT] < 0)
-    json_object_set_new(o, "prompt_kernels", grouped_json(plan, &np->grouped[SL_PROMPT]));
+  if (o && np->arm[SL_PROMPT] < 0) sl_json_put(&o, "prompt_kernels", grouped_json(plan, &np->grouped[SL_PROMPT]));
   if (o && np->arm[SL_GENERATED] < 0)
-    json_object_set_new(o, "generated_kernels", grouped_json(plan, &np->grouped[SL_GENERATED]));
+    sl_json_put(&o, "generated_kernels", grouped_json(plan, &np->grouped[SL_GENERATED]));
   return o;
 }
 
@@ -57,9 +57,9 @@ static json_t *layers_json(const sl_plan *plan) {
   for (int l = 0; l < plan->model->config.n_layers; l++) {
     json_t *ops = json_array();
     for (int i = 0; i < p->n_nodes; i++)
-      if (p->nodes[i].layer == l) json_array_append_new(ops, node_json(plan, i));
+      if (p->nodes[i].layer == l) sl_json_append(&ops, node_json(plan, i));
     const char *kind = plan->model->config.layers[l].is_sliding ? "sliding" : "full";
-    json_array_append_new(layers, json_pack("{s:i, s:s, s:o}", "layer", l, "attention", kind, "ops", ops));
+    sl_json_append(&layers, json_pack("{s:i, s:s, s:o}", "layer", l, "attention", kind, "ops", ops));
   }
   return layers;
 }
@@ -68,7 +68,7 @@ static json_t *outside_json(const sl_plan *plan) {
   const sl_program *p = &plan->model->program;
   json_t *ops = json_array();
   for (int i = 0; i < p->n_nodes; i++)
-    if (p->nodes[i].layer < 0) json_array_append_new(ops, node_json(plan, i));
+    if (p->nodes[i].layer < 0) sl_json_append(&ops, node_json(plan, i));
   return ops;
 }
 
@@ -122,10 +122,10 @@ sl_status sl_plan_json(const sl_plan *plan, uint64_t tokenizer_bytes, uint64_t o
                            "layers", layers_json(plan), "outside", outside_json(plan), "bytes",
                            bytes_json(plan, tokenizer_bytes, other_bytes), "per_token", token_json(plan));
   if (root && limits) {
-    json_object_set_new(root, "limits",
-                        json_pack("{s:f, s:f, s:f}", "read_bytes_per_s", limits->read_bytes_per_s, "f32_flops",
-                                  limits->f32_flops, "bf16_flops", limits->bf16_flops));
-    json_object_set_new(root, "expected", expected_json(plan, limits));
+    sl_json_put(&root, "limits",
+                json_pack("{s:f, s:f, s:f}", "read_bytes_per_s", limits->read_bytes_per_s, "f32_flops",
+                          limits->f32_flops, "bf16_flops", limits->bf16_flops));
+    sl_json_put(&root, "expected", expected_json(plan, limits));
   }
   if (!root) return sl_fail(err, SL_ERR_MEMORY, "plan: no memory for its report");
   *out = root;
