@@ -1,3 +1,4 @@
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,8 @@ static sl_status parse_number(const option_row *row, const char *value, int *out
   char *end;
   errno = 0;
   long long number = strtoll(value, &end, 10);
-  if (end == value || *end || errno)
+  bool begins_well = isdigit((unsigned char)*value) || (*value == '-' && isdigit((unsigned char)value[1]));
+  if (!begins_well || *end || errno) /* strtoll alone would take " 5" and "+5" */
     return sl_fail(err, SL_ERR_ARGUMENT, "option %s: found \"%s\", expected a number from %d to %d", row->name, value,
                    row->lowest, row->highest);
   SL_TRY(check_number(row->name, number, err));

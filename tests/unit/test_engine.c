@@ -362,9 +362,10 @@ static void options_are_checked_as_a_whole(void **state) {
   sl_options_init(&options);
   assert_int_equal(sl_options_set(&options, "threads", "2", &err), SL_OK);
   assert_int_equal(options.threads, 2);
-  static const char *const bad[][2] = {
-      {"threads", "0"},        {"threads", "x"}, {"threads", "2x"}, {"chunk", "99999999999"}, {"math", "exakt"},
-      {"math", "exact, fast"}, {"math", ""},     {"kv", "f"},       {"kernels", "avx"},       {"nope", "1"}};
+  static const char *const bad[][2] = {{"threads", "0"},  {"threads", "x"},        {"threads", "2x"},
+                                       {"threads", " 2"}, {"threads", "+2"},       {"chunk", "99999999999"},
+                                       {"math", "exakt"}, {"math", "exact, fast"}, {"math", ""},
+                                       {"kv", "f"},       {"kernels", "avx"},      {"nope", "1"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
     assert_int_equal(sl_options_set(&options, bad[i][0], bad[i][1], &err), SL_ERR_ARGUMENT);
   options.ctx = 1 << 23; /* more than the model has */
