@@ -78,6 +78,20 @@ static void count_bytes(sl_model *model) {
   for (int i = 0; i < p->n_vectors; i++) model->vector_bytes += (uint64_t)p->vectors[i].n * sizeof(float);
 }
 
+static const struct {
+  const char *name;
+  void (*write)(sl_builder *b, const sl_model_config *c);
+} families[] = {{"gemma4", sl_gemma4_program}, {"gemma3", sl_gemma3_program}};
+
+static void write_family(sl_builder *b, const sl_model_config *c) {
+  size_t i = 0, n = sizeof families / sizeof *families;
+  while (i < n && strcmp(families[i].name, c->family) != 0) i++;
+  if (i < n)
+    families[i].write(b, c);
+  else
+    sl_b_fail(b, SL_ERR_UNSUPPORTED, "no program is written for this family");
+}
+
 static sl_status write_program(sl_model *model, sl_error *err) {
   const sl_model_config *c = &model->config;
   const char *prefix = find_prefix(model->checkpoint);
@@ -100,10 +114,7 @@ static sl_status write_program(sl_model *model, sl_error *err) {
                   .used = model->used,
                   .err = err};
   model->program.head_start = SL_NONE;
-  if (!strcmp(c->family, "gemma4"))
-    sl_gemma4_program(&b, c);
-  else
-    sl_gemma3_program(&b, c);
+  write_family(&b, c);
   return b.status;
 }
 
