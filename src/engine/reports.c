@@ -85,8 +85,9 @@ sl_status sl_engine_inspect_json(const sl_engine *engine, char **out, sl_error *
   for (int i = 0; i < model->checkpoint->n_tensors; i++) sl_json_append(&tensors, tensor_json(model, i));
   json_t *tokenizer = json_null();
   if (engine->tokenizer)
-    tokenizer = json_pack("{s:i, s:I}", "size", sl_tokenizer_size(engine->tokenizer), "bytes",
-                          (json_int_t)sl_tokenizer_bytes(engine->tokenizer));
+    tokenizer = json_pack("{s:i, s:I, s:i}", "size", sl_tokenizer_size(engine->tokenizer), "bytes",
+                          (json_int_t)sl_tokenizer_bytes(engine->tokenizer), "left_out",
+                          sl_tokenizer_left_out(engine->tokenizer));
   json_t *root = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "path", path_json(engine->path), "config",
                            sl_model_config_json(&model->config), "tensors", tensors, "skipped", skips_json(model),
                            "totals", totals_json(model), "tokenizer", tokenizer);

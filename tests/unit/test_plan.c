@@ -130,6 +130,40 @@ static void what_a_device_lacks_is_planned_around(void **state) {
   sl_model_free(model);
 }
 
+#define MATMUL(maths)                                                                                                  \
+  { "test/matmul", SL_OP_MATMUL_BT, 3, maths, (1u << SL_N_DTYPES) - 1, NULL, NULL, NULL }
+static const sl_kernel by_math[SL_FAST + 1] = {MATMUL(1u << SL_EXACT), MATMUL(1u << SL_FAST)};
+static sl_kernel_table math_table(void) { return (sl_kernel_table){by_math, 2}; }
+static sl_kernel_table (*const math_tables[])(void) = {math_table};
+static const sl_backend math_device = {.name = "math", .tables = math_tables, .n_tables = 1};
+
+static void the_router_is_exact_in_fast_math_too(void **state) {
+  (void)state;
+  sl_model *model = open_model(MOE_BF16);
+  sl_plan_options options = {
+      .threads = 1, .chunk = 16, .ctx = 100, .math = SL_FAST, .kv_dtype = SL_F16, .kernels = "test"};
+  const sl_backend *reference[SL_MAX_ARMS];
+  int n;
+  assert_int_equal(sl_cpu_arms("reference", reference, &n, NULL), SL_OK);
+  options.backends[0] = &math_device;
+  options.backends[1] = reference[0];
+  options.n_backends = 2;
+  sl_plan *plan;
+  assert_int_equal(sl_plan_make(model, &options, &plan, NULL), SL_OK);
+  int n_exact = 0;
+  for (int i = 0; i < model->program.n_nodes; i++) {
+    const sl_node *node = &model->program.nodes[i];
+    if (node->op != SL_OP_MATMUL_BT) continue;
+    bool is_router = strcmp(node->name, "router.proj") == 0;
+    for (int role = 0; role < SL_N_ROLES; role++)
+      assert_ptr_equal(plan->arms[plan->nodes[i].arm[role]].kernel, &by_math[is_router ? SL_EXACT : SL_FAST]);
+    n_exact += is_router;
+  }
+  assert_int_equal(n_exact, model->program.n_expert_layers);
+  sl_plan_free(plan);
+  sl_model_free(model);
+}
+
 static void a_tokens_bytes_are_those_of_the_tensors_it_reads(void **state) {
   (void)state;
   sl_model *model = open_model(GEMMA3);
@@ -150,6 +184,7 @@ int main(void) {
       cmocka_unit_test(values_are_read_only_after_they_are_written),
       cmocka_unit_test(a_ring_holds_the_window_and_a_chunk),
       cmocka_unit_test(what_a_device_lacks_is_planned_around),
+      cmocka_unit_test(the_router_is_exact_in_fast_math_too),
       cmocka_unit_test(a_tokens_bytes_are_those_of_the_tensors_it_reads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
