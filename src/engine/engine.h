@@ -47,8 +47,8 @@ struct sl_session {
   sl_kv *kv;       /* [program.n_kv] */
   void *kv_memory; /* one mapping behind all of them */
   size_t kv_size;
-  int32_t *tokens; /* [ctx]: all that were fed or generated */
-  sl_role *roles;  /* [ctx] */
+  int32_t *tokens; /* [ctx + 1]: all that were fed or generated */
+  sl_role *roles;  /* [ctx + 1] */
   int n_tokens;
   int n_computed; /* tokens whose KV is there */
   float *logits;  /* [vocab] of position n_computed - 1 */

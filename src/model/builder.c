@@ -473,11 +473,6 @@ static bool separate_experts(sl_builder *b, int experts, int E, int I, int H, sl
   return true;
 }
 
-static uint64_t stored_bytes(const sl_weight *w) {
-  uint64_t scale = w->scale ? (uint64_t)w->N * sl_dtype_size(w->scale_dtype) : 0;
-  return (uint64_t)w->N * sl_row_bytes(w->dtype, w->K) + scale;
-}
-
 int sl_b_experts(sl_builder *b, int x, int ids, int weights, int n_experts, int I, int top_k, sl_activation act) {
   int H = width(b, x);
   sl_node *node = simple_node(b, SL_OP_EXPERT_FFN, "experts", x, ids, H);
@@ -491,7 +486,7 @@ int sl_b_experts(sl_builder *b, int x, int ids, int weights, int n_experts, int 
   const sl_expert *first = sl_expert_store_peek(b->store, index);
   layer.gate = first->gate;
   layer.down = first->down;
-  layer.expert_bytes = stored_bytes(&first->gate) + stored_bytes(&first->up) + stored_bytes(&first->down);
+  layer.expert_bytes = sl_weight_bytes(&first->gate) + sl_weight_bytes(&first->up) + sl_weight_bytes(&first->down);
   APPEND(b, p->expert_layers, p->n_expert_layers);
   if (b->status != SL_OK) return SL_NONE;
   p->expert_layers[p->n_expert_layers++] = layer;

@@ -187,10 +187,6 @@ uint64_t sl_plan_total_bytes(const sl_plan *plan, uint64_t other) {
          plan->scratch_bytes + other;
 }
 
-static uint64_t stored_bytes(const sl_weight *w) {
-  return (uint64_t)w->N * (sl_row_bytes(w->dtype, w->K) + (w->scale ? sl_dtype_size(w->scale_dtype) : 0));
-}
-
 /* What one generated token reads and computes. */
 static void count_token(sl_plan *plan) {
   const sl_program *p = &plan->model->program;
@@ -202,7 +198,7 @@ static void count_token(sl_plan *plan) {
       plan->token_flops += 6 * (uint64_t)e->gate.N * (uint64_t)e->gate.K * (uint64_t)node->top_k;
     } else if (node->op == SL_OP_MATMUL_BT) {
       const sl_weight *w = &p->matrices[node->matrix].weight;
-      plan->token_matrix_bytes += stored_bytes(w);
+      plan->token_matrix_bytes += sl_weight_bytes(w);
       plan->token_flops += i < p->head_start ? 2 * (uint64_t)w->N * (uint64_t)w->K : 0;
     } else if (node->op == SL_OP_EMBED_ROWS) {
       plan->token_matrix_bytes +=

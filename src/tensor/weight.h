@@ -17,6 +17,11 @@ static inline float sl_weight_scale(const sl_weight *w, int n) {
   return w->scale ? sl_load(w->scale, w->scale_dtype, n) : 1.0f;
 }
 
+/* Bytes that the matrix and its multipliers take in their file. */
+static inline uint64_t sl_weight_bytes(const sl_weight *w) {
+  return (uint64_t)w->N * (sl_row_bytes(w->dtype, w->K) + (w->scale ? sl_dtype_size(w->scale_dtype) : 0));
+}
+
 /* One expert: out = down * (act(gate x) * (up x)).  gate, up: [I,H]; down: [H,I]. */
 typedef struct sl_expert {
   sl_weight gate, up, down;
