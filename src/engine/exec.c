@@ -323,6 +323,7 @@ sl_status sl_exec_run(sl_exec *exec, const sl_step *step, sl_error *err) {
   exec->n_bad = 0;
   SL_TRY(run_body(exec, step, err));
   SL_TRY(run_head(exec, step, err));
+  SL_TRY(sl_checkpoint_check(exec->plan->model->checkpoint, err));
   if (exec->n_bad) sl_exec_diagnose(exec, step, err);
   return SL_OK;
 }

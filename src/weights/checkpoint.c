@@ -328,6 +328,18 @@ sl_status sl_checkpoint_open(const char *path, sl_checkpoint **out, sl_error *er
   return SL_OK;
 }
 
+sl_status sl_checkpoint_check(const sl_checkpoint *checkpoint, sl_error *err) {
+  for (int i = 0; i < checkpoint->n_files; i++) {
+    const sl_checkpoint_file *file = &checkpoint->files[i];
+    struct stat st;
+    if (fstat(file->fd, &st) != 0) return sl_fail(err, SL_ERR_IO, "%s: %s", file->path, strerror(errno));
+    if ((uint64_t)st.st_size >= file->size) continue;
+    return sl_fail(err, SL_ERR_IO, "%s: was cut short while in use: found %lld bytes, expected %" PRIu64, file->path,
+                   (long long)st.st_size, file->size);
+  }
+  return SL_OK;
+}
+
 void sl_checkpoint_free(sl_checkpoint *checkpoint) {
   if (!checkpoint) return;
   for (int i = 0; i < checkpoint->n_files; i++) {

@@ -46,6 +46,10 @@ typedef struct sl_checkpoint {
 sl_status sl_checkpoint_open(const char *path, sl_checkpoint **out, sl_error *err);
 void sl_checkpoint_free(sl_checkpoint *checkpoint); /* NULL is fine */
 
+/* Whether each file is still as long as when it was opened.  One that was cut short inside its last page reads as zeros
+ * from there on, without a fault.  SL_ERR_IO names the file. */
+sl_status sl_checkpoint_check(const sl_checkpoint *checkpoint, sl_error *err);
+
 /* NULL if there is none.  O(log n). */
 const sl_tensor *sl_checkpoint_find(const sl_checkpoint *checkpoint, const char *name);
 

@@ -486,6 +486,27 @@ static void a_file_cut_short_while_in_use_ends_the_call_and_not_the_process(void
   models_remove(folder);
 }
 
+/* Then there is no fault: the rest of the page reads as zeros. */
+static void a_cut_inside_the_last_page_is_noticed_too(void **state) {
+  (void)state;
+  char *folder = models_copy(GEMMA3), path[512];
+  snprintf(path, sizeof path, "%s/model.safetensors", folder);
+  sl_engine *engine = open_model(folder, "auto", "exact", 2, 64);
+  sl_session *session = new_session(engine);
+  sl_session_feed(session, prompt, 3, NULL);
+  assert_int_equal(sl_session_compute(session, NULL), SL_OK);
+  struct stat st;
+  assert_int_equal(stat(path, &st), 0);
+  assert_int_equal(truncate(path, st.st_size - 1), 0);
+  sl_error err = {0};
+  sl_session_feed(session, prompt, 3, NULL);
+  assert_int_equal(sl_session_compute(session, &err), SL_ERR_IO);
+  assert_non_null(strstr(err.text, "model.safetensors: was cut short"));
+  sl_session_free(session);
+  sl_engine_free(engine);
+  models_remove(folder);
+}
+
 /* A kernel that fails when it runs: the request ends, the engine goes on. */
 static int failures_left;
 
@@ -602,6 +623,7 @@ int main(void) {
       cmocka_unit_test(a_bad_row_ends_its_own_session_only),
       cmocka_unit_test(a_norm_or_scale_that_is_not_finite_is_refused_when_loading),
       cmocka_unit_test(a_file_cut_short_while_in_use_ends_the_call_and_not_the_process),
+      cmocka_unit_test(a_cut_inside_the_last_page_is_noticed_too),
       cmocka_unit_test(a_kernel_that_fails_ends_its_request_and_the_next_one_works),
       cmocka_unit_test(every_arm_is_counted),
       cmocka_unit_test(fed_as_generated_differs_at_most_in_the_last_bits),
