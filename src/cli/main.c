@@ -1,6 +1,8 @@
 /* sluice: the program.  A client of sluice.h and of nothing else of the library. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
 #include "console.h"
@@ -40,7 +42,15 @@ static int dispatch(int argc, char **argv) {
   return status;
 }
 
+/* A file that is opened while one of the three is closed takes its place: -f - would read the model as a prompt, and
+ * the model's text go into an output file.  So they are taken first, in a way in which they cannot be used. */
+static void take_standard_places(void) {
+  for (int fd = 0; fd <= STDERR_FILENO; fd++)
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) return;
+}
+
 int main(int argc, char **argv) {
+  take_standard_places();
   console_open(false);
   interrupt_install();
   sl_error err;

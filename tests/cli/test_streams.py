@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """stdout, stderr, the bar, Ctrl-C, statistics.   usage: test_streams.py SLUICE_STANDIN"""
 import json, os, signal, subprocess, time
-from support import PROGRAM, Case, clean_environment, main, run, run_on_terminal
+from support import PROGRAM, Case, clean_environment, main, read_npy, run, run_on_terminal
 
 
 class Text(Case):
@@ -55,6 +55,14 @@ class Prompts(Case):
     def test_stdin_is_the_prompt(self):
         self.expect(run("run", self.model(), "-f", "-", "-n", "1", stdin=b"abc"), 0, "prompt    4 tokens")
         self.assertEqual(run("tokenize", self.model(), "--stdin", "--no-bos", stdin=b"a\0b").out, b"101,4,102\n")
+
+    def test_a_closed_stdin_is_no_prompt(self):
+        for words in ("run MODEL -f - -n 1", "tokenize MODEL --stdin"):
+            words = words.replace("MODEL", f"'{self.model()}'")
+            p = subprocess.run(["sh", "-c", f"exec '{PROGRAM}' {words} <&-"], capture_output=True,
+                               env=clean_environment())
+            self.assertEqual((p.returncode, p.stdout), (3, b""))
+            self.assertIn(b"stdin", p.stderr)
 
     def test_a_huge_stdin_is_refused_by_its_length(self):
         self.expect(run("run", self.model(), "-f", "-", stdin=b"x" * 5_000_000), 3, "5000001 tokens", "1000 fit")
@@ -130,6 +138,13 @@ class Failures(Case):
     def test_a_stdout_closed_from_the_start_is_an_error(self):
         p = subprocess.run(["sh", "-c", f"exec '{PROGRAM}' ops >&-"], capture_output=True, env=clean_environment())
         self.assertEqual(p.returncode, 1)
+
+    def test_a_closed_stdout_does_not_matter_where_nothing_goes_there(self):
+        out = self.path("l.npy")
+        p = subprocess.run(["sh", "-c", f"exec '{PROGRAM}' logits '{self.model()}' --ids 4,5 --out '{out}' >&- 2>&- <&-"],
+                           env=clean_environment())
+        self.assertEqual(p.returncode, 0)
+        self.assertEqual(read_npy(out)[0], (2, 300))
 
 
 class Statistics(Case):
