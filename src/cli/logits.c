@@ -126,6 +126,16 @@ static sl_status create_files(logits *l, sl_error *err) {
   return status;
 }
 
+/* The last of two would be all that is left. */
+static sl_status check_places(const logits *l, sl_error *err) {
+  const outfile *files[] = {&l->out.file, &l->hidden.file, &l->route_ids.file, &l->route_weights.file};
+  for (int i = 0; i < 4; i++)
+    for (int k = 0; k < i; k++)
+      if (outfile_same(files[i], files[k]))
+        return fail(err, SL_ERR_ARGUMENT, "%s: two outputs would be this file", files[i]->path);
+  return SL_OK;
+}
+
 /* Every id is an expert, and no token has one twice. */
 static sl_status check_forced(const logits *l, const char *path, sl_error *err) {
   int top_k = l->model.info.top_k, n_experts = l->model.info.n_experts;
@@ -188,7 +198,8 @@ static int prepare(logits *l) {
   if (check_ids(l, &err) != SL_OK || read_forced(l, &err) != SL_OK) return refuse(&err);
   status = model_load(&l->model, l->args, l->n_ids);
   if (status != CLI_DONE) return status;
-  if (create_files(l, &err) != SL_OK || make_session(l, &err) != SL_OK) return refuse(&err);
+  if (create_files(l, &err) != SL_OK || check_places(l, &err) != SL_OK || make_session(l, &err) != SL_OK)
+    return refuse(&err);
   return CLI_DONE;
 }
 

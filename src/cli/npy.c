@@ -129,7 +129,7 @@ static sl_status read_elements(const char *path, int fd, uint64_t start, uint64_
 }
 
 sl_status npy_read_i32(const char *path, const uint64_t *shape, int n_dims, int32_t **out, sl_error *err) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused below, not waited for */
   if (fd < 0) return fail(err, errno == ENOENT ? SL_ERR_NOT_FOUND : SL_ERR_IO, "%s: %s", path, strerror(errno));
   uint64_t start, count = 1;
   for (int d = 0; d < n_dims; d++) count *= shape[d]; /* the caller's own shape: layers, tokens and experts fit */

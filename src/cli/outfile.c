@@ -78,6 +78,26 @@ sl_status outfile_finish(outfile *file, sl_error *err) {
   return status;
 }
 
+/* The path with its folder's own name, so that "x" and "./x" are the same; NULL where there is no such folder. */
+static char *own_name(const char *path) {
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+  char *real = folder ? realpath(folder, NULL) : NULL, *whole = NULL;
+  if (real && asprintf(&whole, "%s/%s", real, name) < 0) whole = NULL;
+  free(folder);
+  free(real);
+  return whole;
+}
+
+bool outfile_same(const outfile *a, const outfile *b) {
+  if (!a->temp || !b->temp) return false;
+  char *x = own_name(a->path), *y = own_name(b->path);
+  bool same = x && y && strcmp(x, y) == 0;
+  free(x);
+  free(y);
+  return same;
+}
+
 void outfile_discard(outfile *file) {
   if (!file->path) return;
   if (file->fd >= 0) close(file->fd);

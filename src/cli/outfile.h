@@ -19,6 +19,8 @@ sl_status outfile_open(outfile *file, const char *path, uint64_t size, sl_error 
 sl_status outfile_write(outfile *file, uint64_t offset, const void *data, size_t size, sl_error *err);
 /* Makes it appear; on failure nothing is left. */
 sl_status outfile_finish(outfile *file, sl_error *err);
+/* Do both become the same file?  Devices do not: what goes there is not kept. */
+bool outfile_same(const outfile *a, const outfile *b);
 /* Removes what is not finished; fine for a file never opened (all zero) or already finished. */
 void outfile_discard(outfile *file);
 

@@ -65,6 +65,14 @@ class Files(Case):
         self.expect(self.logits("--out", "/dev/full"), 3, "No space left")
         self.assertFalse(os.path.isfile("/dev/full"))
 
+    def test_two_outputs_in_one_file_are_refused(self):
+        for other in (["--hidden", self.path("l_ids.npy")], ["--hidden", self.path("..", os.path.basename(self.folder),
+                      "l_ids.npy")], ["--routes", self.path("l")]):
+            r = self.logits("--out", self.path("l_ids.npy"), *other)
+            self.expect(r, 3, "l_ids.npy: two outputs would be this file")
+            self.assertEqual(self.files(), [])
+        self.expect(self.logits("--out", "/dev/null", "--hidden", "/dev/null"), 0)
+
     def test_places_that_cannot_be_written_are_refused(self):
         self.expect(self.logits("--out", self.path("none", "l.npy")), 3, "none/l.npy")
         self.expect(self.logits("--out", self.folder), 3, self.folder)
@@ -105,6 +113,10 @@ class ForcedRoutes(Case):
         self.expect(self.force(shape=(2, 2, K)), 0)
 
     def test_a_missing_file_is_refused(self):
+        self.refuse(self.force())
+
+    def test_a_pipe_is_refused_and_not_waited_for(self):
+        os.mkfifo(self.path("f.npy"))
         self.refuse(self.force())
 
     def test_another_shape_is_named_beside_the_expected_one(self):
