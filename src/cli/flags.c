@@ -45,7 +45,7 @@ static const cli_flag FLAGS[CLI_N_FLAGS] = {
     [FLAG_FILE] = {"file", 'f', "FILE", KIND_FILE, RUN, 0, 0, "the text to continue, from a file; - is stdin"},
     [FLAG_IDS] = {"ids", 0, "LIST", KIND_IDS, RUN | LOGITS, 0, 0, "token ids, used as they are: 2,5,7"},
     [FLAG_TOKENS] = {"tokens", 'n', "N", KIND_INTEGER, RUN | BENCH, ANY_COUNT, "tokens to generate"},
-    [FLAG_TEMPERATURE] = {"temperature", 0, "T", KIND_REAL, RUN, 0, 1e6, "0 takes the most probable token"},
+    [FLAG_TEMPERATURE] = {"temperature", 0, "T", KIND_REAL, RUN, 0, 100, "0 takes the most probable token"},
     [FLAG_TOP_K] = {"top-k", 0, "K", KIND_INTEGER, RUN, ANY_COUNT, "sample among the K most probable; 0 is off"},
     [FLAG_TOP_P] = {"top-p", 0, "P", KIND_REAL, RUN, 0, 1, "sample among those that make up P; 1 is off"},
     [FLAG_MIN_P] = {"min-p", 0, "P", KIND_REAL, RUN, 0, 1, "sample among those above P times the best; 0 is off"},
@@ -159,13 +159,18 @@ static bool read_ids(const char *text, cli_value *value) {
   return value->n_ids > 0;
 }
 
+/* 2^64 - 1 has no double of its own. */
+static unsigned long long highest_integer(const cli_flag *flag) {
+  return flag->highest >= 18446744073709551615.0 ? UINT64_MAX : (unsigned long long)flag->highest;
+}
+
 static int bad_value(const cli_args *args, const cli_flag *flag, const char *name, const char *text) {
   char shown[64];
   snprintf(shown, sizeof shown, "%.40s%s", text, strlen(text) > 40 ? "..." : "");
   switch (flag->kind) {
   case KIND_INTEGER:
-    return cli_usage(args, "%s: found \"%s\", expected an integer from %.0f to %.0f", name, shown, flag->lowest,
-                     flag->highest);
+    return cli_usage(args, "%s: found \"%s\", expected an integer from %.0f to %llu", name, shown, flag->lowest,
+                     highest_integer(flag));
   case KIND_REAL:
     return cli_usage(args, "%s: found \"%s\", expected a number from %g to %g", name, shown, flag->lowest,
                      flag->highest);
