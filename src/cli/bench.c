@@ -130,8 +130,19 @@ static double median(const double *values, int n) {
 
 static json_t *list(const double *values, int n) {
   json_t *array = json_array();
-  for (int i = 0; i < n; i++) json_array_append_new(array, json_real(values[i]));
+  for (int i = 0; i < n; i++)
+    if (json_array_append_new(array, json_real(values[i])) != 0) {
+      json_decref(array);
+      return NULL;
+    }
   return array;
+}
+
+/* *report becomes NULL, and stays it, where a part of it cannot be made. */
+static void put(json_t **report, const char *key, json_t *value) {
+  if (json_object_set_new(*report, key, value) == 0) return;
+  json_decref(*report);
+  *report = NULL;
 }
 
 /* null where there is no such limit. */
@@ -145,27 +156,27 @@ static json_t *make_report(const bench *b) {
   base.prompt_tps = median(b->prompt_tps, b->n_runs), base.decode_tps = median(b->decode_tps, b->n_runs);
   base.peak_bytes = b->peak_bytes;
   json_t *json = report_json(&base, b->model.engine);
-  json_object_del(json, "ended");
+  if (json) json_object_del(json, "ended");
   double compute = base.prompt_tps * b->flops_per_token;
-  json_object_set_new(json, "bytes_per_token", json_real(b->bytes_per_token));
-  json_object_set_new(json, "flops_per_token", json_real(b->flops_per_token));
-  json_object_set_new(json, "limits",
-                      json_pack("{s:f, s:f, s:f}", "read_bytes_per_s", median(b->read_bytes_per_s, b->n_runs),
-                                "f32_flops", b->limits.f32_flops, "bf16_flops", b->limits.bf16_flops));
-  json_object_set_new(json, "decode_share_of_read_bandwidth", json_real(median(b->share_of_read, b->n_runs)));
-  json_object_set_new(json, "prompt_share_of_f32_peak", share(compute, b->limits.f32_flops));
-  json_object_set_new(json, "prompt_share_of_bf16_peak", share(compute, b->limits.bf16_flops));
-  json_object_set_new(json, "runs",
-                      json_pack("{s:o, s:o, s:o, s:o, s:o}", "prompt_tps", list(b->prompt_tps, b->n_runs), "decode_tps",
-                                list(b->decode_tps, b->n_runs), "ttft_s", list(b->ttft_s, b->n_runs),
-                                "read_bytes_per_s", list(b->read_bytes_per_s, b->n_runs),
-                                "decode_share_of_read_bandwidth", list(b->share_of_read, b->n_runs)));
+  put(&json, "bytes_per_token", json_real(b->bytes_per_token));
+  put(&json, "flops_per_token", json_real(b->flops_per_token));
+  put(&json, "limits",
+      json_pack("{s:f, s:f, s:f}", "read_bytes_per_s", median(b->read_bytes_per_s, b->n_runs), "f32_flops",
+                b->limits.f32_flops, "bf16_flops", b->limits.bf16_flops));
+  put(&json, "decode_share_of_read_bandwidth", json_real(median(b->share_of_read, b->n_runs)));
+  put(&json, "prompt_share_of_f32_peak", share(compute, b->limits.f32_flops));
+  put(&json, "prompt_share_of_bf16_peak", share(compute, b->limits.bf16_flops));
+  put(&json, "runs",
+      json_pack("{s:o, s:o, s:o, s:o, s:o}", "prompt_tps", list(b->prompt_tps, b->n_runs), "decode_tps",
+                list(b->decode_tps, b->n_runs), "ttft_s", list(b->ttft_s, b->n_runs), "read_bytes_per_s",
+                list(b->read_bytes_per_s, b->n_runs), "decode_share_of_read_bandwidth",
+                list(b->share_of_read, b->n_runs)));
   return json;
 }
 
 static char *percent(const json_t *report, const char *key) {
   const json_t *value = json_object_get(report, key);
-  return json_is_number(value) ? text_format("%.0f %%", 100 * json_number_value(value)) : strdup("-");
+  return json_is_number(value) ? text_format("%.0f %%", 100 * json_number_value(value)) : text_copy("-");
 }
 
 static void print_report(const bench *b, const json_t *report) {
@@ -187,11 +198,14 @@ static void print_report(const bench *b, const json_t *report) {
 
 static int tell(const bench *b) {
   json_t *report = make_report(b);
-  char *text = report && cli_on(b->args, FLAG_JSON) ? json_dumps(report, JSON_INDENT(2)) : NULL;
+  bool as_json = cli_on(b->args, FLAG_JSON);
+  char *text = report && as_json ? json_dumps(report, JSON_INDENT(2)) : NULL;
   if (text)
     out_format("%s\n", text);
-  else if (report)
+  else if (report && !as_json)
     print_report(b, report);
+  else
+    out_no_memory();
   free(text);
   json_decref(report);
   return CLI_DONE;

@@ -139,6 +139,11 @@ bool out_flush(void) {
   return remember(fflush(stdout) == 0);
 }
 
+void out_no_memory(void) {
+  errno = ENOMEM;
+  remember(false);
+}
+
 int out_finish(void) {
   out_flush();
   errno = 0;

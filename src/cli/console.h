@@ -31,6 +31,8 @@ const char *console_plain(void);
 /* Writes and, for text that streams, flushes.  False when stdout takes no more: stop then. */
 bool out_write(const void *data, size_t size);
 bool out_flush(void);
+/* For whoever could not make what belongs on stdout, for lack of memory: the end is then a failure with a sentence. */
+void out_no_memory(void);
 /* Closes stdout.  CLI_DONE, or CLI_FAILED with a sentence when something could not be written; a reader that has
  * closed its end (EPIPE) is no failure. */
 int out_finish(void);

@@ -75,7 +75,7 @@ typedef struct group {
 static char *group_name(const char *name) {
   const char *at = strstr(name, "experts.");
   const char *digits = at ? at + strlen("experts.") : NULL;
-  if (!digits || !isdigit((unsigned char)*digits)) return strdup(name);
+  if (!digits || !isdigit((unsigned char)*digits)) return text_copy(name);
   size_t n = strspn(digits, "0123456789");
   return text_format("%.*s*%s", (int)(digits - name), name, digits + n);
 }
@@ -159,7 +159,7 @@ static void put_group(table *t, const group *g, const file_names *files) {
   const char *name = show_string(g->first, "file");
   size_t length = strlen(name), cut = files->before + files->behind;
   snprintf(file, sizeof file, "%.*s", length > cut ? (int)(length - cut) : 0, name + files->before);
-  char *title = g->n > 1 ? text_format("%s (%zu)", g->name + g->at, g->n) : strdup(g->name + g->at);
+  char *title = g->n > 1 ? text_format("%s (%zu)", g->name + g->at, g->n) : text_copy(g->name + g->at);
   char *shape = show_value(json_object_get(g->first, "shape"));
   table_row(t, (const char *const[]){title, show_string(g->first, "dtype"), shape, report_bytes(size, g->bytes),
                                      show_string(g->first, "role"), files->several ? file : ""});
@@ -170,7 +170,10 @@ static void put_group(table *t, const group *g, const file_names *files) {
 /* One table for each layer, and one for what is outside them. */
 static void print_tensors(const json_t *tensors) {
   group *groups = calloc(json_array_size(tensors) + 1, sizeof *groups);
-  if (!groups) return;
+  if (!groups) {
+    out_no_memory();
+    return;
+  }
   size_t n = make_groups(tensors, groups);
   file_names files = common_names(groups, n);
   if (files.several)

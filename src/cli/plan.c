@@ -16,7 +16,7 @@ static char *short_kernel(const char *kernel, const char *op) {
   const char *at = middle ? strstr(kernel, middle) : NULL;
   size_t n = middle ? strlen(middle) : 0;
   char *text =
-      at && (at[n] == '/' || !at[n]) ? text_format("%.*s%s", (int)(at - kernel), kernel, at + n) : strdup(kernel);
+      at && (at[n] == '/' || !at[n]) ? text_format("%.*s%s", (int)(at - kernel), kernel, at + n) : text_copy(kernel);
   free(middle);
   return text;
 }
@@ -67,7 +67,10 @@ static void print_title(const json_t *layers, size_t first, char *printed) {
 
 static void print_layers(const json_t *layers) {
   char *printed = calloc(json_array_size(layers) + 1, 1);
-  if (!printed) return;
+  if (!printed) {
+    out_no_memory();
+    return;
+  }
   for (size_t i = 0; i < json_array_size(layers); i++) {
     if (printed[i]) continue;
     print_title(layers, i, printed);
@@ -85,7 +88,7 @@ static void print_pairs(const char *title, const json_t *object, bool bytes) {
   json_t *value;
   json_object_foreach((json_t *)object, key, value) {
     char size[16];
-    char *text = bytes ? strdup(report_bytes(size, json_number_value(value))) : show_value(value);
+    char *text = bytes ? text_copy(report_bytes(size, json_number_value(value))) : show_value(value);
     table_row(&t, (const char *const[]){key, text});
     free(text);
   }

@@ -117,8 +117,11 @@ static json_t *arms_json(const sl_engine *engine) {
   uint64_t runs;
   double seconds;
   for (int i = 0; sl_engine_arm(engine, i, &kernel, &runs, &seconds); i++)
-    json_array_append_new(arms,
-                          json_pack("{s:s, s:I, s:f}", "kernel", kernel, "runs", (json_int_t)runs, "seconds", seconds));
+    if (json_array_append_new(
+            arms, json_pack("{s:s, s:I, s:f}", "kernel", kernel, "runs", (json_int_t)runs, "seconds", seconds)) != 0) {
+      json_decref(arms);
+      return NULL;
+    }
   return arms;
 }
 

@@ -38,13 +38,16 @@ static char *plain_number(const json_t *value) {
 }
 
 char *show_value(const json_t *value) {
-  if (json_is_string(value)) return strdup(json_string_value(value));
+  if (json_is_string(value)) return text_copy(json_string_value(value));
   if (json_is_number(value)) return plain_number(value);
-  if (json_is_boolean(value)) return strdup(json_is_true(value) ? "yes" : "no");
-  if (!value || json_is_null(value)) return strdup("-");
+  if (json_is_boolean(value)) return text_copy(json_is_true(value) ? "yes" : "no");
+  if (!value || json_is_null(value)) return text_copy("-");
   char *dump = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
-  if (!dump) return NULL;
-  char *text = strdup(dump);
+  if (!dump) {
+    out_no_memory();
+    return NULL;
+  }
+  char *text = text_copy(dump);
   free(dump); /* from jansson's malloc, which is malloc */
   return text;
 }

@@ -25,13 +25,14 @@ void table_row(table *t, const char *const *cells) {
     char **more = realloc(t->cells, (size_t)room * (size_t)t->n_columns * sizeof *more);
     if (!more) {
       t->failed = true;
+      out_no_memory();
       return;
     }
     t->cells = more;
     t->room = room;
   }
   for (int c = 0; c < t->n_columns; c++) {
-    char *copy = strdup(cells[c] ? cells[c] : "");
+    char *copy = text_copy(cells[c] ? cells[c] : "");
     t->failed |= !copy;
     t->cells[t->n_rows * t->n_columns + c] = copy;
   }
@@ -106,7 +107,14 @@ char *text_format(const char *format, ...) {
   va_start(list, format);
   if (vasprintf(&text, format, list) < 0) text = NULL;
   va_end(list);
+  if (!text) out_no_memory();
   return text;
+}
+
+char *text_copy(const char *text) {
+  char *copy = strdup(text);
+  if (!copy) out_no_memory();
+  return copy;
 }
 
 void out_format(const char *format, ...) {
@@ -115,7 +123,10 @@ void out_format(const char *format, ...) {
   va_start(list, format);
   int n = vasprintf(&text, format, list);
   va_end(list);
-  if (n < 0) return;
+  if (n < 0) {
+    out_no_memory();
+    return;
+  }
   out_write(text, (size_t)n);
   free(text);
 }

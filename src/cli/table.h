@@ -11,7 +11,7 @@ typedef struct table {
   bool right[TABLE_MAX_COLUMNS]; /* align right */
   char **cells;                  /* [n_rows, n_columns], owned */
   int n_rows, room;
-  bool failed; /* out of memory: it prints nothing */
+  bool failed; /* out of memory, as console.h has been told: it prints nothing */
 } table;
 
 /* align: one letter a column, l or r. */
@@ -22,8 +22,10 @@ void table_row(table *t, const char *const *cells);
 /* Where the terminal is narrower than the rows, the widest columns lose the middle of their words. */
 void table_print(const table *t, const char *indent);
 
-/* printf into a new string that the caller frees, "" never NULL unless out of memory. */
+/* printf into a new string that the caller frees, "" never NULL unless out of memory, which out_no_memory is told. */
 char *text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same for a copy. */
+char *text_copy(const char *text);
 
 /* printf to stdout through console.h. */
 void out_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
