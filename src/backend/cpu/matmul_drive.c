@@ -25,9 +25,17 @@ sl_status sl_mm_job(const sl_ctx *ctx, int n_pieces, sl_piece_fn fn, void *arg, 
   return SL_OK;
 }
 
-/* Row multipliers times factor; only inside a piece, since they lie in the file too. */
-static void load_scales(float *to, const sl_weight *w, int first, int n, float factor) {
-  for (int i = 0; i < n; i++) to[i] = factor * sl_weight_scale(w, first + i);
+void sl_mm_load_scales(float *to, const sl_weight *w, int first, int n, float factor) {
+  if (w->scale) sl_load_row(to, w->scale, w->scale_dtype, first, n);
+  for (int i = 0; i < n; i++) to[i] = w->scale ? factor * to[i] : factor;
+}
+
+void sl_mm_ask_scales(const sl_weight *w, int first, int n) {
+  if (!w->scale || n <= 0) return;
+  size_t size = sl_dtype_size(w->scale_dtype);
+  const char *at = (const char *)w->scale + (size_t)first * size, *end = at + (size_t)n * size;
+  for (; at < end; at += SL_MM_LINE) __builtin_prefetch(at, 0, 3);
+  __builtin_prefetch(end - 1, 0, 3);
 }
 
 /* out[m,:] = beta * out[m,:], for K = 0. */
@@ -141,13 +149,14 @@ static void decode_piece(void *arg, int piece, int thread) {
   int first = piece * j->rows, end = smaller(a->B->N, first + j->rows);
   const uint8_t *data = a->B->data;
   sl_mm_ahead ahead, nothing = {0};
+  sl_mm_ask_scales(a->B, first, end - first);
   sl_mm_ahead_start(&ahead, data + (size_t)first * row, data + (size_t)end * row, row, j->abreast,
                     sl_mm_segment(a->M, a->B->K));
 
   for (int r = first; r < end; r += SL_MM_ROWS) {
     float scales[SL_MM_ROWS], sums[SL_MM_TOKENS * SL_MM_ROWS];
     int n_rows = smaller(SL_MM_ROWS, end - r);
-    load_scales(scales, a->B, r, n_rows, a->alpha);
+    sl_mm_load_scales(scales, a->B, r, n_rows, a->alpha);
     for (int m = 0; m < a->M; m += SL_MM_TOKENS) {
       const uint8_t *tokens[SL_MM_TOKENS];
       int n_tokens = smaller(SL_MM_TOKENS, a->M - m);
@@ -334,7 +343,7 @@ static void prompt_panel(const prompt_job *j, uint8_t *scratch, int g, int n_gro
   const sl_mm_prompt *l = j->loops;
   int M = j->args->M, K = j->args->B->K;
   panel p = {.weights = scratch, .sums = (float *)(void *)(scratch + panel_size(l)), .group = g, .n_groups = n_groups};
-  load_scales(p.scales, j->args->B, g * l->tile_rows, panel_rows(j, g, n_groups), j->args->alpha);
+  sl_mm_load_scales(p.scales, j->args->B, g * l->tile_rows, panel_rows(j, g, n_groups), j->args->alpha);
   for (int m = 0; m < M; m += PROMPT_TOKENS) {
     for (p.k = 0; p.k < K; p.k += l->block) {
       p.n = smaller(l->block, K - p.k);

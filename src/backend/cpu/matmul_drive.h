@@ -127,4 +127,10 @@ static inline size_t sl_mm_round_up(size_t x, size_t to) { return (x + to - 1) /
 /* How many pieces to cut `bytes` of weights and `n` units into, at most one piece a unit. */
 int sl_mm_pieces(size_t bytes, int n, int n_threads);
 
+/* to[i] = factor * the multiplier of row first + i (1 where there are none).  Only inside a piece: they lie in the file
+ * too. */
+void sl_mm_load_scales(float *to, const sl_weight *w, int first, int n, float factor);
+/* Asks the memory for these multipliers: each line of them would be waited for in full otherwise. */
+void sl_mm_ask_scales(const sl_weight *w, int first, int n);
+
 #endif

@@ -55,13 +55,13 @@ static region mid_region(const experts_job *j, int unit, bool up) {
 static void mid_dots(const experts_job *j, float out[][MID_ROWS], const sl_weight *w, int first, int n_rows,
                      const uint8_t *const *tokens, int n_tokens, sl_mm_ahead *ahead) {
   float sums[SL_MM_TOKENS * SL_MM_ROWS];
+  float scales[MID_ROWS];
+  sl_mm_load_scales(scales, w, first, n_rows, 1);
   for (int r = 0; r < n_rows; r += SL_MM_ROWS) {
     int n = smaller(SL_MM_ROWS, n_rows - r);
     j->loops->by_dtype[w->dtype].dot(sums, rows_of(w, first + r, 0).begin, n, tokens, n_tokens, w->K, ahead);
-    for (int i = 0; i < n; i++) {
-      float scale = sl_weight_scale(w, first + r + i);
-      for (int t = 0; t < n_tokens; t++) out[t][r + i] = scale * sums[t * SL_MM_ROWS + i];
-    }
+    for (int t = 0; t < n_tokens; t++)
+      for (int i = 0; i < n; i++) out[t][r + i] = scales[r + i] * sums[t * SL_MM_ROWS + i];
   }
 }
 
@@ -91,15 +91,26 @@ static void mid_unit(const experts_job *j, int unit, sl_mm_ahead *ahead, int end
   }
 }
 
+static void ask_mid_scales(const experts_job *j, int unit) {
+  const sl_expert *e = group_expert(j, unit / mid_blocks(j));
+  int first = unit % mid_blocks(j) * MID_ROWS, n_rows = smaller(MID_ROWS, j->args->I - first);
+  sl_mm_ask_scales(&e->gate, first, n_rows);
+  sl_mm_ask_scales(&e->up, first, n_rows);
+}
+
 static void mid_piece(void *arg, int piece, int thread) {
   const experts_job *j = arg;
   (void)thread;
   int unit = piece * j->each, end = smaller(j->n_units, unit + j->each);
   region first = mid_region(j, unit, false);
   sl_mm_ahead ahead;
+  ask_mid_scales(j, unit);
   sl_mm_ahead_start(&ahead, first.begin, first.end, sl_row_bytes(j->in, j->args->H), j->loops->abreast,
                     sl_mm_segment(1, j->args->H));
-  for (; unit < end; unit++) mid_unit(j, unit, &ahead, end);
+  for (; unit < end; unit++) {
+    if (unit + 1 < end) ask_mid_scales(j, unit + 1);
+    mid_unit(j, unit, &ahead, end);
+  }
 }
 
 /* ---- second phase: unit = SL_MM_ROWS rows of down, of every expert in turn ---- */
@@ -121,7 +132,7 @@ static void down_group(const experts_job *j, float *parts, int unit, int group, 
   const sl_weight *w = &group_expert(j, group)->down;
   int first = unit * SL_MM_ROWS, n_rows = smaller(SL_MM_ROWS, j->args->H - first);
   float sums[SL_MM_TOKENS * SL_MM_ROWS], scales[SL_MM_ROWS];
-  for (int r = 0; r < n_rows; r++) scales[r] = sl_weight_scale(w, first + r);
+  sl_mm_load_scales(scales, w, first, n_rows, 1);
   sl_mm_ahead nothing = {0}, *look = ahead;
   for (int i = j->starts[group]; i < j->starts[group + 1]; i += SL_MM_TOKENS, look = &nothing) {
     const uint8_t *tokens[SL_MM_TOKENS];
@@ -150,15 +161,22 @@ static void join(const experts_job *j, const float *parts, int unit) {
   }
 }
 
+static void ask_down_scales(const experts_job *j, int unit) {
+  int first = unit * SL_MM_ROWS, n_rows = smaller(SL_MM_ROWS, j->args->H - first);
+  for (int group = 0; group < j->n_groups; group++) sl_mm_ask_scales(&group_expert(j, group)->down, first, n_rows);
+}
+
 static void down_piece(void *arg, int piece, int thread) {
   const experts_job *j = arg;
   float *parts = j->parts + (size_t)thread * j->parts_size;
   int unit = piece * j->each, end = smaller(j->n_units, unit + j->each);
   region first = down_region(j, unit, 0);
   sl_mm_ahead ahead;
+  ask_down_scales(j, unit);
   sl_mm_ahead_start(&ahead, first.begin, first.end, sl_row_bytes(j->down, j->args->I), j->loops->abreast,
                     sl_mm_segment(1, j->args->I));
   for (; unit < end; unit++) {
+    if (unit + 1 < end) ask_down_scales(j, unit + 1);
     for (int group = 0; group < j->n_groups; group++) {
       down_ahead(j, &ahead, unit, group, end);
       down_group(j, parts, unit, group, &ahead);
