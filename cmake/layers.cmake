@@ -42,7 +42,7 @@ function(sl_test name)
   cmake_parse_arguments(T "" "" "SOURCES;LAYERS;LABELS" ${ARGN})
   add_executable(test_${name} ${T_SOURCES})
   target_link_libraries(test_${name} PRIVATE sl_flags Threads::Threads PkgConfig::CMOCKA PkgConfig::JANSSON
-    PkgConfig::UTF8PROC m)
+    m)
   foreach(layer ${T_LAYERS})
     target_sources(test_${name} PRIVATE $<TARGET_OBJECTS:sl_${layer}>)
     target_include_directories(test_${name} PRIVATE ${SL_VIEWS}/${layer})

@@ -1,6 +1,8 @@
 /* Decode kernels in f32 for AVX2 and FMA, rows, and the table of the AVX2 matrix kernels.  One arithmetic serves both
  * maths: without a bf16 dot product rounding activations would save nothing. */
 #include "backend/cpu/matmul_avx2.h"
+#include "backend/cpu/simd_avx2.h"
+#include "backend/cpu/simd_math.h"
 
 #include "backend/cpu/tables.h"
 
@@ -96,40 +98,6 @@ static void pack_f32(void *to, const float *x, int n) {
 
 /* ---- act(gate) * up ---- */
 
-/* e^x within 2 ulp: x = n ln2 + r, |r| <= ln2 / 2, and 2^n in two factors, so that both ends are reached.  NaN stays.
- */
-SL_INLINE __m256 exp_ps(__m256 x) {
-  x = _mm256_min_ps(_mm256_set1_ps(89.0f), _mm256_max_ps(_mm256_set1_ps(-104.0f), x)); /* the second if one is NaN */
-  __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504f)), _MM_FROUND_TO_NEAREST_INT);
-  __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693145752f), x);
-  r = _mm256_fnmadd_ps(n, _mm256_set1_ps(1.42860677e-6f), r);
-  __m256 p = _mm256_set1_ps(1.0f / 5040);
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 720));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 120));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 24));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 6));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.5f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f));
-  __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1), rest = _mm256_sub_epi32(whole, half);
-  const __m256i bias = _mm256_set1_epi32(127);
-  __m256 first = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23));
-  __m256 second = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
-  return _mm256_mul_ps(_mm256_mul_ps(p, first), second);
-}
-
-/* gelu_tanh(x) = 0.5 x (1 + tanh u) = x / (1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3); silu(x) = x / (1 + e^-x).
- */
-SL_INLINE __m256 activate(__m256 x, sl_activation act) {
-  __m256 u = x;
-  if (act == SL_GELU_TANH) {
-    __m256 cubic = _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(0.044715f), _mm256_set1_ps(1.0f));
-    u = _mm256_mul_ps(_mm256_mul_ps(x, cubic), _mm256_set1_ps(1.59576912f));
-  }
-  __m256 e = exp_ps(_mm256_sub_ps(_mm256_setzero_ps(), u));
-  return _mm256_div_ps(x, _mm256_add_ps(_mm256_set1_ps(1.0f), e));
-}
-
 static void store_8(float *to, __m256 x, int n) {
   float all[8];
   if (n >= 8) {
@@ -139,6 +107,8 @@ static void store_8(float *to, __m256 x, int n) {
   _mm256_storeu_ps(all, x);
   memcpy(to, all, (size_t)n * sizeof *to);
 }
+
+SL_INLINE __m256 activate(__m256 x, sl_activation act) { return act == SL_SILU ? vf_silu(x) : vf_gelu(x); }
 
 static void glu(float *out, const float *gate, const float *up, int n, sl_activation act) {
   for (int i = 0; i < n; i += 8) {

@@ -2,6 +2,8 @@
  * an activation is a bf16 pair, x = high + low, two dot instructions a vector of weights, each with its own sum; so 16
  * bits of mantissa cost nothing while the memory is the limit. */
 #include "backend/cpu/matmul_avx512.h"
+#include "backend/cpu/simd_avx512.h"
+#include "backend/cpu/simd_math.h"
 
 /* The dot instruction reads bf16 subnormals as zero.  No FP8 weight is one; a BF16 weight or the low part of an
  * activation below 2^-126 is, and is lost. */
@@ -236,8 +238,9 @@ SL_INLINE void split(__m512 a, __m512 b, __m512i *high, __m512i *low) {
   __m512 high_b =
       _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(*high, 1)), 16));
   __m512 rest_a = _mm512_sub_ps(a, high_a), rest_b = _mm512_sub_ps(b, high_b);
-  rest_a = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(rest_a, rest_a, _CMP_ORD_Q), rest_a);
-  rest_b = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(rest_b, rest_b, _CMP_ORD_Q), rest_b);
+  const __m512 infinity = _mm512_set1_ps(INFINITY);
+  rest_a = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(_mm512_abs_ps(rest_a), infinity, _CMP_LT_OQ), rest_a);
+  rest_b = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(_mm512_abs_ps(rest_b), infinity, _CMP_LT_OQ), rest_b);
   *low = (__m512i)_mm512_cvtne2ps_pbh(rest_b, rest_a);
 }
 
@@ -281,34 +284,7 @@ static void pack_f32(void *to, const float *x, int n) {
 
 /* ---- act(gate) * up ---- */
 
-/* e^x within 2 ulp: x = n ln2 + r, |r| <= ln2 / 2.  0 far below, infinity far above, NaN stays. */
-SL_INLINE __m512 exp_ps(__m512 x) {
-  x = _mm512_min_ps(_mm512_set1_ps(89.0f), _mm512_max_ps(_mm512_set1_ps(-104.0f), x)); /* the second if one is NaN */
-  __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), 0);
-  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693145752f), x);
-  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(1.42860677e-6f), r);
-  __m512 p = _mm512_set1_ps(1.0f / 5040);
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 720));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 120));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 24));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 6));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-  return _mm512_scalef_ps(p, n);
-}
-
-/* gelu_tanh(x) = 0.5 x (1 + tanh u) = x / (1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3); silu(x) = x / (1 + e^-x).
- */
-SL_INLINE __m512 activate(__m512 x, sl_activation act) {
-  __m512 u = x;
-  if (act == SL_GELU_TANH) {
-    __m512 cubic = _mm512_fmadd_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(0.044715f), _mm512_set1_ps(1.0f));
-    u = _mm512_mul_ps(_mm512_mul_ps(x, cubic), _mm512_set1_ps(1.59576912f));
-  }
-  __m512 e = exp_ps(_mm512_sub_ps(_mm512_setzero_ps(), u));
-  return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
-}
+SL_INLINE __m512 activate(__m512 x, sl_activation act) { return act == SL_SILU ? vf_silu(x) : vf_gelu(x); }
 
 static void glu(float *out, const float *gate, const float *up, int n, sl_activation act) {
   for (int i = 0; i < n; i += 16) {
