@@ -77,6 +77,8 @@ static void name_culprit(sl_exec *exec, const sl_step *step, const sl_node *node
     blame_experts(exec, step, node, why, sizeof why);
   else if (node->op == SL_OP_EMBED_ROWS)
     blame_embedding(step, &p->matrices[node->matrix], why, sizeof why);
+  else if (node->op == SL_OP_KV_WRITE)
+    snprintf(why, sizeof why, ": f16 holds numbers up to 65504, and f32 (option kv) more");
   else if (node->matrix >= 0)
     blame(&p->matrices[node->matrix].weight, p->matrices[node->matrix].tensor->name, why, sizeof why);
   int arm = exec->plan->nodes[index].arm[step->role];
@@ -85,8 +87,19 @@ static void name_culprit(sl_exec *exec, const sl_step *step, const sl_node *node
           sl_op_name(node->op), kernel, why);
 }
 
-/* True if the node's output is bad; kv_write has none. */
+/* Whether keys or values become infinite in the cache. */
+static bool is_kept_badly(const sl_exec *exec, const sl_node *node, int M) {
+  if (exec->plan->options.kv_dtype != SL_F16) return false;
+  for (int i = 0; i < 2; i++) {
+    size_t W = (size_t)exec->plan->model->program.values[node->in[i]].width;
+    if (!sl_all_fit_f16(sl_exec_value(exec, node->in[i]), (size_t)M * W)) return true;
+  }
+  return false;
+}
+
+/* True if the node's output is bad; that of kv_write is in the cache. */
 static bool is_bad(const sl_exec *exec, const sl_node *node, int M) {
+  if (node->op == SL_OP_KV_WRITE) return is_kept_badly(exec, node, M);
   if (node->out[0] < 0 || node->op == SL_OP_ROUTE_TOPK) return false;
   size_t n = (size_t)M * (size_t)sl_node_width(&exec->plan->model->program, node);
   return !sl_all_finite(sl_exec_value(exec, node->out[0]), n);

@@ -272,6 +272,30 @@ bool sl_all_finite(const float *x, size_t n) {
   return !bad;
 }
 
+bool sl_all_fit_f16(const float *x, size_t n) {
+  uint32_t bad = 0;
+  for (size_t i = 0; i < n; i++) {
+    uint32_t bits;
+    memcpy(&bits, &x[i], sizeof bits);
+    bad |= (bits & 0x7FFFFFFFu) >= 0x477FF000u; /* 65520, from where on rounding gives an infinity */
+  }
+  return !bad;
+}
+
+/* A key that became minus infinity in the cache would just never be looked at, and nobody would notice. */
+static void check_kept(sl_exec *exec, const sl_node *node, int M) {
+  if (exec->plan->options.kv_dtype != SL_F16) return;
+  for (int i = 0; i < 2; i++) {
+    size_t W = (size_t)exec->plan->model->program.values[node->in[i]].width;
+    const float *x = sl_exec_value(exec, node->in[i]);
+    for (int m = 0; m < M; m++) {
+      if (exec->is_bad[m] || sl_all_fit_f16(x + (size_t)m * W, W)) continue;
+      exec->is_bad[m] = 1;
+      exec->n_bad++;
+    }
+  }
+}
+
 /* Rows of a checked node's output that are not finite; rows[i] is the row of the step behind row i (NULL: i). */
 static void check_rows(sl_exec *exec, const sl_node *node, const int32_t *rows, int M) {
   int W = sl_node_width(&exec->plan->model->program, node);
@@ -300,6 +324,7 @@ static sl_status run_body(sl_exec *exec, const sl_step *step, sl_error *err) {
       return sl_fail(err, SL_ERR_CANCELLED, "cancelled before layer %d", node->layer < 0 ? 0 : node->layer);
     SL_TRY(sl_exec_node(exec, step, i, NULL, step->M, err));
     if (node->check_finite) check_rows(exec, node, NULL, step->M);
+    if (node->op == SL_OP_KV_WRITE) check_kept(exec, node, step->M);
     observe(exec, step, node);
   }
   return SL_OK;

@@ -67,5 +67,7 @@ void sl_exec_diagnose(sl_exec *exec, const sl_step *step, sl_error *err);
 double sl_now(void);
 /* Whether all n numbers are finite. */
 bool sl_all_finite(const float *x, size_t n);
+/* Whether all n numbers stay finite in f16. */
+bool sl_all_fit_f16(const float *x, size_t n);
 
 #endif

@@ -447,6 +447,33 @@ static void a_bad_row_ends_its_own_session_only(void **state) {
   models_remove(folder);
 }
 
+static void a_key_beyond_f16_is_no_silent_infinity(void **state) {
+  (void)state;
+  char *folder = models_copy(MOE_BF16);
+  /* 2^20 in one dimension of the keys' norm: the other keys stay as they are */
+  models_poke(folder, "model.language_model.layers.0.self_attn.k_norm.weight", 0, "\x80\x49", 2);
+  static const char *const kvs[] = {"f16", "f32"};
+  for (int i = 0; i < 2; i++) {
+    sl_options options;
+    sl_options_init(&options);
+    options.kv = kvs[i];
+    sl_engine *engine = NULL;
+    sl_error err = {0};
+    assert_int_equal(sl_engine_open(folder, &options, &engine, &err), SL_OK);
+    sl_session *session = new_session(engine);
+    int32_t id, ids[] = {2, 5, 7, 9, 11};
+    assert_int_equal(sl_session_feed(session, ids, 5, &err), SL_OK);
+    assert_int_equal(sl_session_next(session, &id, &err), i == 0 ? SL_ERR_NOT_FINITE : SL_OK);
+    if (i == 0) {
+      assert_non_null(strstr(err.text, "layer 0"));
+      assert_non_null(strstr(err.text, "kv_write"));
+    }
+    sl_session_free(session);
+    sl_engine_free(engine);
+  }
+  models_remove(folder);
+}
+
 static void a_norm_or_scale_that_is_not_finite_is_refused_when_loading(void **state) {
   (void)state;
   char *folder = models_copy(MOE_BF16);
@@ -621,6 +648,7 @@ int main(void) {
       cmocka_unit_test(cancelling_one_session_leaves_the_others_alone),
       cmocka_unit_test(a_weight_that_is_not_finite_is_named_with_layer_and_op),
       cmocka_unit_test(a_bad_row_ends_its_own_session_only),
+      cmocka_unit_test(a_key_beyond_f16_is_no_silent_infinity),
       cmocka_unit_test(a_norm_or_scale_that_is_not_finite_is_refused_when_loading),
       cmocka_unit_test(a_file_cut_short_while_in_use_ends_the_call_and_not_the_process),
       cmocka_unit_test(a_cut_inside_the_last_page_is_noticed_too),
