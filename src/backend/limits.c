@@ -9,7 +9,7 @@
 #include "backend/cpu/matmul_limits.h"
 #include "backend/cpu/tables.h"
 
-#define BUFFER     (1ull << 30) /* far larger than any cache */
+#define BUFFER     (256ull << 20) /* far larger than the caches of a desktop; a large one is slow to touch first */
 #define READ_PIECE (1ull << 20)
 #define WINDOW     64   /* pieces read in one run; the next run reads the next ones, so that no cache holds them */
 #define ROUNDS     4000 /* of arithmetic in a piece: tens of microseconds */

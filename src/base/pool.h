@@ -24,7 +24,4 @@ int sl_pool_threads(const sl_pool *pool);
  * can be used again. */
 sl_status sl_pool_run(sl_pool *pool, int n_pieces, sl_piece_fn fn, void *arg);
 
-/* CPUs this process may run on (sched_getaffinity and the cgroup quota), at least 1. */
-int sl_cpu_count(void);
-
 #endif

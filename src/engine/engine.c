@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/machine.h"
 
 #ifndef SLUICE_VERSION
 #error "the build defines SLUICE_VERSION"
@@ -126,17 +127,6 @@ static sl_status make_room(sl_engine *engine, sl_error *err) {
   return sl_fail(err, SL_ERR_MEMORY, "engine: no memory for a step of %zu tokens", chunk);
 }
 
-/* Memory that the system could give without swapping. */
-static uint64_t available_memory(void) {
-  FILE *f = fopen("/proc/meminfo", "r");
-  unsigned long long kib = 0;
-  char line[128];
-  while (f && fgets(line, sizeof line, f))
-    if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
-  if (f) fclose(f);
-  return (uint64_t)kib * 1024;
-}
-
 static void loading(void *user, uint64_t done, uint64_t total) {
   const sl_engine *engine = user;
   if (engine->settings.progress) engine->settings.progress(engine->settings.user, "loading", done, total);
@@ -147,7 +137,7 @@ static sl_status load(sl_engine *engine, sl_error *err) {
   if (!engine->pool) SL_TRY(sl_pool_new(engine->settings.plan.threads, &engine->pool, err));
   SL_TRY(make_room(engine, err));
   uint64_t beside = engine->plan->kv_bytes + engine->plan->value_bytes + engine->plan->scratch_bytes;
-  uint64_t available = available_memory();
+  uint64_t available = sl_memory_available();
   bool all_resident;
   SL_TRY(
       sl_model_load(engine->model, available > beside ? available - beside : 0, loading, engine, &all_resident, err));

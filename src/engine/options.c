@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/machine.h"
 #include "engine/engine.h"
 
 void sl_options_init(sl_options *options) { *options = (sl_options){.size = sizeof *options}; }

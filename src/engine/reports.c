@@ -99,7 +99,7 @@ sl_status sl_engine_inspect_json(const sl_engine *engine, char **out, sl_error *
 static sl_status plan_json(sl_engine *engine, bool measure, json_t **out, sl_error *err) {
   sl_limits limits;
   if (measure)
-    SL_TRY(sl_engine_limits(engine, 0.3, &limits.read_bytes_per_s, &limits.f32_flops, &limits.bf16_flops, err));
+    SL_TRY(sl_engine_limits(engine, 0.2, &limits.read_bytes_per_s, &limits.f32_flops, &limits.bf16_flops, err));
   uint64_t tokenizer = engine->tokenizer ? sl_tokenizer_bytes(engine->tokenizer) : 0;
   return sl_plan_json(engine->plan, tokenizer, sl_engine_other_bytes(engine), measure ? &limits : NULL, out, err);
 }

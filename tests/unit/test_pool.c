@@ -159,12 +159,6 @@ static void a_senseless_number_of_threads_is_refused(void **state) {
   assert_null(pool);
 }
 
-static void there_is_at_least_one_cpu(void **state) {
-  (void)state;
-  int n = sl_cpu_count();
-  assert_true(n >= 1 && n <= sysconf(_SC_NPROCESSORS_CONF));
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_piece_runs_once),
@@ -175,7 +169,6 @@ int main(void) {
       cmocka_unit_test(unused_pools_are_freed),
       cmocka_unit_test(two_pools_know_nothing_of_each_other),
       cmocka_unit_test(a_senseless_number_of_threads_is_refused),
-      cmocka_unit_test(there_is_at_least_one_cpu),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
