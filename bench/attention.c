@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "backend/backend.h"
+#include "base/machine.h"
 #include "backend/limits.h"
 
 enum { RUNS = 7, CHUNK = 512 };

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "backend/backend.h"
+#include "base/machine.h"
 #include "backend/limits.h"
 
 #define WEIGHTS (640ull << 20) /* bytes of random weights; matrices are windows into them */
