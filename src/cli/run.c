@@ -22,6 +22,7 @@ typedef struct run {
   size_t n_ids;
   uint64_t most; /* tokens to generate */
   sl_session *session;
+  sl_sampling sampling;
   sl_text_stream *text;
   double ttft_s;
   uint64_t made;
@@ -103,20 +104,25 @@ static int check_room(run *r, uint64_t *tokens) {
 }
 
 /* Flags over the checkpoint's own settings. */
-static int make_session(run *r) {
-  sl_sampling sampling = {.size = sizeof sampling};
-  sl_sampling_init(r->model.engine, &sampling);
+static int choose_sampling(run *r) {
+  sl_sampling *sampling = &r->sampling;
+  *sampling = (sl_sampling){.size = sizeof *sampling};
+  sl_sampling_init(r->model.engine, sampling);
   const cli_value *v = r->args->values;
-  if (v[FLAG_TEMPERATURE].given) sampling.temperature = v[FLAG_TEMPERATURE].real;
-  if (v[FLAG_TOP_K].given) sampling.top_k = (int)v[FLAG_TOP_K].integer;
-  if (v[FLAG_TOP_P].given) sampling.top_p = v[FLAG_TOP_P].real;
-  if (v[FLAG_MIN_P].given) sampling.min_p = v[FLAG_MIN_P].real;
-  if (v[FLAG_SEED].given) sampling.seed = v[FLAG_SEED].integer;
+  if (v[FLAG_TEMPERATURE].given) sampling->temperature = v[FLAG_TEMPERATURE].real;
+  if (v[FLAG_TOP_K].given) sampling->top_k = (int)v[FLAG_TOP_K].integer;
+  if (v[FLAG_TOP_P].given) sampling->top_p = v[FLAG_TOP_P].real;
+  if (v[FLAG_MIN_P].given) sampling->min_p = v[FLAG_MIN_P].real;
+  if (v[FLAG_SEED].given) sampling->seed = v[FLAG_SEED].integer;
   sl_error err;
-  if (sl_sampling_check(&sampling, &err) != SL_OK) return cli_usage(r->args, "%s", err.text);
+  return sl_sampling_check(sampling, &err) == SL_OK ? CLI_DONE : cli_usage(r->args, "%s", err.text);
+}
+
+static int make_session(run *r) {
+  sl_error err;
   if (!r->as_ids && sl_text_stream_new(r->model.engine, cli_on(r->args, FLAG_SPECIAL), &r->text, &err) != SL_OK)
     return refuse(&err);
-  if (sl_session_new(r->model.engine, &sampling, &r->session, &err) != SL_OK) return refuse(&err);
+  if (sl_session_new(r->model.engine, &r->sampling, &r->session, &err) != SL_OK) return refuse(&err);
   if (sl_session_feed(r->session, r->ids, r->n_ids, &err) != SL_OK) return refuse(&err);
   return CLI_DONE;
 }
@@ -145,6 +151,7 @@ static int prepare(run *r) {
   if (status == CLI_DONE) status = check_prompt(r);
   if (status == CLI_DONE) status = check_room(r, &tokens);
   if (status == CLI_DONE) status = check_stats(r);
+  if (status == CLI_DONE) status = choose_sampling(r);
   if (status == CLI_DONE) status = model_load(&r->model, r->args, tokens);
   if (status == CLI_DONE) status = make_session(r);
   return status;

@@ -11,7 +11,10 @@ one flipped expert moves a tiny random model further than any rounding.  Python'
 import argparse, array, ast, json, math, os, struct, subprocess, sys, tempfile
 
 # logits: share of the case's range.  hidden: share of the layer's largest magnitude.  weights: absolute.
-ALLOWED = {"exact": {"logits": 1e-4, "hidden": 3e-4, "weights": 1e-4}, "fast": {"logits": 1e-1, "hidden": 2e-1}}
+# With keys and values in f16 (the default) or matmul inputs in bf16 a rounding may send a token to another expert, which
+# moves these little random models' logits further than any rounding; so the expected experts are imposed there.
+ALLOWED = {"exact": {"logits": 1e-4, "hidden": 3e-4, "weights": 1e-4}, "fast": {"logits": 1e-1, "hidden": 2e-1},
+           "f16": {"logits": 1e-2, "hidden": 1e-2}}
 
 
 def read_npy(path):
@@ -43,9 +46,10 @@ class Case:
     def __init__(self, args, folder, model, case, temp):
         self.args, self.folder, self.model, self.case, self.temp = args, folder, model, case, temp
         self.problems = []
+        self.mode = "f16" if args.kv == "f16" else args.math
 
     def call(self, *words):
-        cmd = [self.args.sluice, *words, "--kv", "f32", "--math", self.args.math, "--kernels", self.args.kernels]
+        cmd = [self.args.sluice, *words, "--kv", self.args.kv, "--math", self.args.math, "--kernels", self.args.kernels]
         if self.args.threads:
             cmd += ["--threads", self.args.threads]
         env = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
@@ -67,7 +71,7 @@ class Case:
             return
         parts = want_shape[0] if by_layer else 1
         size = len(want) // parts
-        allowed = ALLOWED[self.args.math][what.split()[0]]
+        allowed = ALLOWED[self.mode][what.split()[0]]
         for i in range(parts):
             a, b = got[i * size:(i + 1) * size], want[i * size:(i + 1) * size]
             unit = scale or (max(map(abs, b)) if by_layer else max(b) - min(b))
@@ -77,7 +81,7 @@ class Case:
                 return
 
     def check_role(self, role):
-        exact, routed = self.args.math == "exact", bool(self.case.get("router_ids"))
+        exact, routed = self.mode == "exact", bool(self.case.get("router_ids"))
         words = ["logits", self.model, "--ids", ",".join(map(str, self.case["ids"])), "--as", role,
                  "--out", os.path.join(self.temp, "logits.npy"), "--hidden", os.path.join(self.temp, "hidden.npy")]
         if routed and exact:
@@ -94,7 +98,7 @@ class Case:
 
     def check_greedy(self):
         want = self.case.get("greedy")
-        if not want or self.args.math != "exact":
+        if not want or self.mode != "exact":
             return
         text = self.call("run", self.model, "--ids", ",".join(map(str, self.case["ids"])), "-n", str(len(want)),
                          "--temperature", "0", "--ignore-eos", "--print", "ids", "--quiet")
@@ -128,6 +132,7 @@ def main():
     ap.add_argument("goldens")
     ap.add_argument("--kernels", default="auto")
     ap.add_argument("--math", default="exact", choices=["exact", "fast"])
+    ap.add_argument("--kv", default="f32", choices=["f32", "f16"])
     ap.add_argument("--only", default="")
     ap.add_argument("--threads", default="")
     args = ap.parse_args()
