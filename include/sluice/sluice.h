@@ -55,7 +55,8 @@ typedef struct sl_options {
 
   /* Called from the thread that called into sluice.  message has no newline.  May be NULL. */
   void (*log)(void *user, sl_log_level level, const char *message);
-  /* While loading and during prompts: done of total units of `what` ("loading" bytes, "prompt" tokens).  May be NULL. */
+  /* While loading and during prompts: done of total units of `what` ("loading" bytes, "prompt" tokens).  May be NULL.
+   */
   void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
   void *user;
 } sl_options;
@@ -86,7 +87,8 @@ SL_API sl_status sl_engine_open(const char *path, const sl_options *options, sl_
 SL_API void sl_engine_free(sl_engine *engine);
 
 /* Another context length (tokens per session) than the options said, for whoever knows the prompt only after
- * tokenizing it.  1 .. the model's maximum; SL_ERR_STATE once the engine is loaded. */
+ * tokenizing it.  1 .. the model's maximum; SL_ERR_STATE once the engine is loaded.  Not while another thread
+ * uses the engine. */
 SL_API sl_status sl_engine_set_ctx(sl_engine *engine, int ctx, sl_error *err);
 
 /* Starts the threads, allocates, and reads the weights (with progress).  The first sl_session_new does it if nobody
@@ -95,12 +97,12 @@ SL_API sl_status sl_engine_load(sl_engine *engine, sl_error *err);
 
 typedef struct sl_model_info {
   size_t size;
-  const char *path, *family; /* "gemma4", "gemma3" */
+  const char *path, *family;                     /* "gemma4", "gemma3" */
   int n_layers, hidden, vocab, n_experts, top_k; /* n_experts and top_k are 0 for dense models */
-  int n_expert_layers;                            /* layers that have experts */
-  int ctx, max_ctx; /* in force; the model's own maximum */
-  int threads, chunk; /* in force */
-  int bos;          /* -1: none */
+  int n_expert_layers;                           /* layers that have experts */
+  int ctx, max_ctx;                              /* in force; the model's own maximum */
+  int threads, chunk;                            /* in force */
+  int bos;                                       /* -1: none */
   bool has_tokenizer;
   const int32_t *eos;
   int n_eos; /* end tokens: the union of config.json and generation_config.json */
@@ -198,7 +200,8 @@ typedef struct sl_observer {
 SL_API sl_status sl_session_observe(sl_session *session, const sl_observer *observer, sl_error *err);
 
 /* Imposes experts: ids [n_expert_layers, n_tokens, top_k] for positions 0 .. n_tokens-1 (copied); weights are computed
- * from the model's own router over them.  Ids must be in range and distinct per token.  NULL: no more. */
+ * from the model's own router over them.  Ids must be in range and distinct per token.  A generated token's experts are
+ * summed in the order given, so another order may change the last bits.  NULL: no more. */
 SL_API sl_status sl_session_force_routes(sl_session *session, const int32_t *ids, size_t n_tokens, sl_error *err);
 
 /* ---- statistics ------------------------------------------------------------------------------------------------- */

@@ -118,7 +118,8 @@ static void print_expected(const json_t *limits, const json_t *expected) {
              show_rate(f32, show_number(limits, "f32_flops"), "FLOPS"),
              show_rate(bf16, show_number(limits, "bf16_flops"), "FLOPS"));
   if (!json_object_size(expected)) return;
-  out_format("  so expect up to %.1f tokens/s decoded", show_number(expected, "decode_tps"));
+  out_format("  so expect up to %.1f tokens/s decoded (%.1f at a full context)", show_number(expected, "decode_tps"),
+             show_number(expected, "decode_tps_full_ctx"));
   if (json_object_get(expected, "prompt_tps")) out_format(", %.0f of prompt", show_number(expected, "prompt_tps"));
   out_format("\n");
   const json_t *fast = json_object_get(expected, "fast");
