@@ -15,7 +15,7 @@ typedef struct sl_plan_options {
   int threads, chunk, ctx;
   sl_math math;
   sl_dtype kv_dtype;
-  const char *kernels; /* "auto", ...: for the report */
+  const char *kernels;                     /* "auto", ...: for the report */
   const sl_backend *backends[SL_MAX_ARMS]; /* tried in order; the last one has every operation */
   int n_backends;
 } sl_plan_options;
