@@ -55,8 +55,8 @@ typedef struct sl_options {
 
   /* Called from the thread that called into sluice.  message has no newline.  May be NULL. */
   void (*log)(void *user, sl_log_level level, const char *message);
-  /* While loading and during prompts: done of total units of `what` ("loading" bytes, "prompt" tokens).  May be NULL.
-   */
+  /* While loading and during prompts: done of total units of `what` ("loading" bytes, "prompt" tokens); the same `done`
+   * may come again.  May be NULL. */
   void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
   void *user;
 } sl_options;
@@ -145,7 +145,7 @@ SL_API sl_status sl_text_stream_put(sl_text_stream *stream, int32_t id, const ch
 
 typedef struct sl_sampling {
   size_t size;
-  double temperature; /* 0: greedy */
+  double temperature; /* 0: greedy; at most 100 */
   int top_k;          /* 0: off */
   double top_p;       /* 1: off */
   double min_p;       /* 0: off */
@@ -170,16 +170,16 @@ SL_API sl_status sl_session_feed_generated(sl_session *session, const int32_t *i
 
 /* Computes what was fed, or else the token that `next` gave last; then samples the next token into *id. */
 SL_API sl_status sl_session_next(sl_session *session, int32_t *id, sl_error *err);
-/* The same for n sessions of one engine in common steps (each session once). */
-/* A failure ends the sessions that it concerns: their ids are -1, the others go on; the status and the sentence are of
- * the first one. */
+/* The same for n sessions of one engine in common steps (each session once).  A failure ends the sessions that it
+ * concerns: their ids are -1, the others go on; the status and the sentence are of the first one. */
 SL_API sl_status sl_sessions_next(sl_session *const *sessions, size_t n, int32_t *ids, sl_error *err);
 /* Computes what was fed and samples nothing; a session with nothing to compute is SL_OK. */
 SL_API sl_status sl_session_compute(sl_session *session, sl_error *err);
 /* [vocab] f32 of the last computed position, NULL before any. */
 SL_API const float *sl_session_logits(const sl_session *session);
 SL_API size_t sl_session_length(const sl_session *session); /* tokens fed or generated so far */
-SL_API size_t sl_session_room(const sl_session *session);   /* tokens that still fit */
+/* Tokens that still fit.  At 0 one more `next` gives a token; the one after it is SL_ERR_CONTEXT_FULL. */
+SL_API size_t sl_session_room(const sl_session *session);
 
 /* Makes the running or the next computing call return SL_ERR_CANCELLED, between two layers.  What was computed stays;
  * the session can go on afterwards.  Async-signal-safe. */
