@@ -28,4 +28,7 @@ int cli_version(const cli_args *args);
 /* The help of one command, or of the program for NULL, onto stdout. */
 int cli_print_help(const cli_command *command);
 
+/* Says that `word` is no command, and which there are; CLI_USAGE. */
+int cli_unknown_command(const char *word);
+
 #endif

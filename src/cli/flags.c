@@ -31,7 +31,8 @@ static const cli_command COMMANDS[] = {
     {"plan", "[MODEL]", "shows each operation's kernel, the memory and the speed to expect", NULL, 1, cli_plan},
     {"ops", "", "shows operations by backend and weight type, or why not", NULL, 0, cli_ops},
     {"bench", "[MODEL]", "measures the speed, also as a share of the machine's limits",
-     "The prompt is random tokens, the same in every run; the figures are medians.", 1, cli_bench},
+     "The prompt is random tokens, the same in every run; without -n 64 tokens are generated. The figures are medians.",
+     1, cli_bench},
     {"completion", "[bash]", "prints the completion script for bash", "Use it with:  source <(sluice completion)", 1,
      cli_completion},
     {"help", "[COMMAND]", "explains a command", NULL, 1, cli_help},
@@ -42,7 +43,8 @@ enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 #define ANY_COUNT 0, 1e9
 static const cli_flag FLAGS[CLI_N_FLAGS] = {
     [FLAG_PROMPT] = {"prompt", 'p', "TEXT", KIND_TEXT, RUN, 0, 0, "the text to continue"},
-    [FLAG_FILE] = {"file", 'f', "FILE", KIND_FILE, RUN, 0, 0, "the text to continue, from a file; - is stdin"},
+    [FLAG_FILE] = {"file", 'f', "FILE", KIND_FILE, RUN, 0, 0,
+                   "a file with the text to continue, used to its last newline; - is stdin"},
     [FLAG_IDS] = {"ids", 0, "LIST", KIND_IDS, RUN | LOGITS, 0, 0, "token ids, used as they are: 2,5,7"},
     [FLAG_TOKENS] = {"tokens", 'n', "N", KIND_INTEGER, RUN | BENCH, ANY_COUNT, "tokens to generate"},
     [FLAG_TEMPERATURE] = {"temperature", 0, "T", KIND_REAL, RUN, 0, 100, "0 takes the most probable token"},

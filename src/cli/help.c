@@ -82,10 +82,22 @@ int cli_print_help(const cli_command *command) {
   return CLI_DONE;
 }
 
+int cli_unknown_command(const char *word) {
+  int n;
+  const cli_command *commands = cli_commands(&n);
+  char names[256] = "";
+  for (int i = 0; i < n; i++) {
+    if (i) strcat(names, ", ");
+    strcat(names, commands[i].name); /* ten short names fit */
+  }
+  console_error("\"%.60s\" is no command; there are %s", word, names);
+  return CLI_USAGE;
+}
+
 int cli_help(const cli_args *args) {
   if (args->n_operands == 0) return cli_print_help(NULL);
   const cli_command *command = cli_command_find(args->operands[0]);
-  if (!command) return cli_usage(args, "\"%.60s\" is no command", args->operands[0]);
+  if (!command) return cli_unknown_command(args->operands[0]);
   return cli_print_help(command);
 }
 

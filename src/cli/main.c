@@ -8,18 +8,6 @@
 #include "console.h"
 #include "interrupt.h"
 
-static int unknown_command(const char *word) {
-  int n;
-  const cli_command *commands = cli_commands(&n);
-  char names[256] = "";
-  for (int i = 0; i < n; i++) {
-    if (i) strcat(names, ", ");
-    strcat(names, commands[i].name); /* ten short names fit */
-  }
-  console_error("\"%.60s\" is no command; there are %s", word, names);
-  return CLI_USAGE;
-}
-
 /* What the program does when the first word asks for help or the version like a flag. */
 static const char *command_word(const char *word) {
   if (!strcmp(word, "--help") || !strcmp(word, "-h")) return "help";
@@ -33,7 +21,7 @@ static int dispatch(int argc, char **argv) {
     return CLI_USAGE;
   }
   const cli_command *command = cli_command_find(command_word(argv[1]));
-  if (!command) return unknown_command(argv[1]);
+  if (!command) return cli_unknown_command(argv[1]);
   cli_args args;
   int status = cli_args_read(&args, command, argc - 2, argv + 2);
   console_open(cli_on(&args, FLAG_QUIET));

@@ -80,8 +80,9 @@ static sl_status resolve_hub(const char *name, char **path, sl_error *err) {
     return fail(err, SL_ERR_NOT_FOUND, "%s: the path of the model cache is too long", name);
   if (!exists(folder))
     return fail(err, SL_ERR_NOT_FOUND,
-                "%s: no such folder, and no such model in the cache: looked for ./%.200s and %.500s", name, name,
-                folder);
+                "%.200s: no such folder, and no such model in the cache: looked for ./%.200s and %.300s; "
+                "hf download %.200s fetches it",
+                name, name, folder, name);
   if (!read_ref(ref, commit, sizeof commit))
     return fail(err, SL_ERR_NOT_FOUND, "%s: %.600s does not name a commit", name, ref);
   snprintf(rest, sizeof rest, "snapshots/%s", commit);

@@ -12,6 +12,7 @@ class Words(Case):
 
     def test_an_unknown_command_is_named_beside_those_there_are(self):
         self.expect(run("frob"), 2, '"frob"', "tokenize")
+        self.expect(run("help", "frob"), 2, '"frob"', "tokenize")
 
     def test_version_is_printed(self):
         for word in ("--version", "version", "-V"):
@@ -167,7 +168,8 @@ class Models(Case):
         self.expect(run("inspect", "some-org/some.model", env=xdg), 0)
 
     def test_what_was_looked_for_is_listed(self):
-        self.expect(run("inspect", "some/other", env=self.hub()), 3, "some/other", "hub/models--some--other")
+        self.expect(run("inspect", "some/other", env=self.hub()), 3, "some/other", "hub/models--some--other",
+                    "hf download some/other")
 
     def test_a_reference_to_nothing_is_named(self):
         self.expect(run("inspect", "some-org/some.model", env=self.hub(ref="9999")), 3, "9999", "refs/main")
@@ -207,7 +209,7 @@ class Completion(Case):
         ask = f"{script}\nCOMP_WORDS=({line}); COMP_CWORD={len(words)}; _sluice; printf '%s\\n' \"${{COMPREPLY[@]}}\""
         p = subprocess.run(["bash", "-c", ask], capture_output=True, cwd=self.folder)
         self.assertEqual(p.stderr, b"")
-        return sorted(p.stdout.decode().split())
+        return sorted(line for line in p.stdout.decode().splitlines() if line)
 
     def test_commands_are_completed(self):
         self.assertEqual(self.complete("in"), ["inspect"])
@@ -226,6 +228,22 @@ class Completion(Case):
         os.makedirs(self.path("stories"))
         self.assertEqual(self.complete("run", "-f", "sto"), ["stories", "story.txt"])
         self.assertEqual(self.complete("run", "sto"), ["stories"])
+
+    def test_a_name_with_a_space_is_one_answer(self):
+        os.makedirs(self.path("my models", "one"))
+        self.assertEqual(self.complete("run", "my"), ["my models"])
+        self.assertEqual(self.complete("run", "my\\ models/"), ["my models/one"])
+
+    def test_a_value_behind_an_equals_sign_is_completed(self):
+        self.assertEqual(self.complete("run", "--math", "=", "f"), ["fast"])
+        self.assertEqual(self.complete("run", "--kv", "="), ["f16", "f32"])
+
+    def test_folders_are_offered_where_a_model_goes(self):
+        os.makedirs(self.path("inside"))
+        self.assertEqual(self.complete("plan", "in"), ["inside"])
+        self.assertEqual(self.complete("help", "in"), ["inspect"])
+        for command in ("ops", "version", "completion"):
+            self.assertEqual(self.complete(command, "in"), [], command)
 
     def test_other_shells_are_refused(self):
         self.expect(run("completion", "fish"), 2, "bash")
