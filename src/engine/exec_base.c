@@ -1,7 +1,6 @@
 /* What the executor stands on: its memory, and the call of a kernel. */
 #include "engine/exec.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
