@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -156,6 +157,12 @@ int out_finish(void) {
 bool out_failed(void) { return console.write_error != 0; }
 
 bool out_is_terminal(void) { return isatty(STDOUT_FILENO); }
+
+bool out_is_shared(void) {
+  struct stat out, err;
+  return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 && out.st_dev == err.st_dev &&
+         out.st_ino == err.st_ino;
+}
 
 int out_width(void) {
   struct winsize size;

@@ -39,6 +39,8 @@ int out_finish(void);
 /* Has something not been written? */
 bool out_failed(void);
 bool out_is_terminal(void);
+/* Do stdout and stderr go to one place, as with 2>&1? */
+bool out_is_shared(void);
 /* Columns of the terminal on stdout; 0 when it is none: no limit. */
 int out_width(void);
 

@@ -234,6 +234,7 @@ static int compute(run *r) {
   }
   if (out_is_terminal() && !r->as_ids) out_write("\n", 1);
   out_flush();
+  if (!out_is_terminal() && out_is_shared() && !r->as_ids) console_report("%s", ""); /* ends the text's line */
   if (out_failed()) return CLI_DONE; /* a reader that left has what it wanted; out_finish says anything else */
   if (status != SL_OK && !cancelled) {
     console_error("%s", err.text);

@@ -278,6 +278,14 @@ class Bar(Case):
         self.assertEqual(r.code, 130, r)
         self.assertIn("interrupted", r.err)
 
+    def test_statistics_begin_a_line_where_both_streams_are_one(self):
+        words = [PROGRAM, "run", self.model(), "-p", "a", "-n", "5"]
+        both = lambda *more: subprocess.run(words + list(more), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                            env=clean_environment()).stdout
+        self.assertIn(b"water\nprompt", both())
+        self.assertEqual(both("-q"), b"water")
+        self.assertNotIn(b"\n\n", both("--print", "ids"))
+
     def test_text_on_a_terminal_ends_with_a_newline(self):
         r = run_on_terminal("run", self.model(), "-p", "a", "-n", "5", "-q", both=True)
         self.assertEqual(r.err, "water\r\n")
