@@ -46,6 +46,10 @@ static int encode(const cli_args *args, const cli_model *model, const char *word
 int cli_tokenize(const cli_args *args) {
   bool from_stdin = cli_on(args, FLAG_STDIN), decodes = cli_given(args, FLAG_DECODE);
   const char *text = args->n_operands == 2 ? args->operands[1] : NULL;
+  if (args->n_operands == 1 && !from_stdin && !decodes)
+    return cli_usage(args,
+                     "\"%.60s\" is read as the MODEL and the TEXT is missing; give MODEL TEXT, or the text by --stdin",
+                     args->operands[0]);
   if (from_stdin + decodes + (text != NULL) != 1)
     return cli_usage(args, "give one of TEXT (behind the MODEL), --stdin and --decode LIST");
   cli_model model;

@@ -86,7 +86,8 @@ class Words(Case):
 
     def test_tokenize_wants_one_source(self):
         m = self.model()
-        self.expect(run("tokenize", m), 2, "--stdin")
+        self.expect(run("tokenize"), 2, "--stdin")
+        self.expect(run("tokenize", "a text"), 2, '"a text" is read as the MODEL', "--stdin")
         self.expect(run("tokenize", m, "a", "--stdin"), 2)
         self.expect(run("tokenize", m, "--decode", "1", "--stdin"), 2)
 
