@@ -159,7 +159,7 @@ typedef struct sl_session sl_session;
 /* sampling NULL: as sl_sampling_init. */
 SL_API sl_status sl_session_new(sl_engine *engine, const sl_sampling *sampling, sl_session **out, sl_error *err);
 SL_API void sl_session_free(sl_session *session);
-/* Forgets all tokens and starts the seed again. */
+/* Forgets all tokens and starts the seed again.  A cancel that no call has answered yet stays. */
 SL_API void sl_session_reset(sl_session *session);
 
 /* Appends prompt tokens, to be computed by the next step.  Refuses ids outside the vocabulary (SL_ERR_ARGUMENT) and

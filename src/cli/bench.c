@@ -85,7 +85,7 @@ static sl_status one_run(bench *b, bool with_limits, sl_error *err) {
   b->ttft_s[b->n_runs] = report_now() - began;
   sl_stats middle = stats_of(b->session);
   b->limits.read_bytes_per_s = 0;
-  for (uint64_t slice = 0, i = 0; slice < SLICES && status == SL_OK; slice++) {
+  for (uint64_t slice = 0, i = 0; slice < SLICES && status == SL_OK && !interrupted(); slice++) {
     if (with_limits) status = measure_limits(b, err);
     for (; i < (slice + 1) * b->n_decode / SLICES && status == SL_OK; i++)
       status = sl_session_next(b->session, &id, err);
@@ -106,7 +106,7 @@ static sl_status measure(bench *b, sl_error *err) {
   sl_status status = one_run(b, false, err);
   b->peak_bytes = report_peak_bytes();
   double began = report_now();
-  while (status == SL_OK && b->n_runs < RUNS && (b->n_runs == 0 || report_now() - began < ENOUGH_S)) {
+  while (status == SL_OK && !interrupted() && b->n_runs < RUNS && (b->n_runs == 0 || report_now() - began < ENOUGH_S)) {
     status = one_run(b, true, err);
     if (status == SL_OK) b->n_runs++;
     console_progress_end();

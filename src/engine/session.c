@@ -100,7 +100,6 @@ void sl_session_free(sl_session *s) {
 void sl_session_reset(sl_session *s) {
   s->n_tokens = s->n_computed = 0;
   s->has_logits = s->has_failed = false;
-  atomic_store(&s->is_cancelled, false);
   sl_sampler_reset(s->sampler, s->sampling.seed);
 }
 

@@ -270,6 +270,19 @@ static void a_cancelled_session_goes_on_as_if_nothing_had_been(void **state) {
   free(whole.logits);
 }
 
+static void a_cancel_outlives_a_reset(void **state) {
+  (void)state;
+  sl_engine *engine = open_model(MOE_BF16, "auto", "exact", 1, 64);
+  sl_session *session = new_session(engine);
+  sl_session_cancel(session);
+  sl_session_reset(session);
+  sl_session_feed(session, prompt, 3, NULL);
+  assert_int_equal(sl_session_compute(session, NULL), SL_ERR_CANCELLED);
+  assert_int_equal(sl_session_compute(session, NULL), SL_OK);
+  sl_session_free(session);
+  sl_engine_free(engine);
+}
+
 static void cancelling_one_session_leaves_the_others_alone(void **state) {
   (void)state;
   sl_engine *engine = open_model(MOE_BF16, "auto", "exact", 1, 64);
@@ -645,6 +658,7 @@ int main(void) {
       cmocka_unit_test(a_prompt_longer_than_the_context_is_refused_with_the_number_that_fits),
       cmocka_unit_test(imposed_experts_are_the_ones_that_run),
       cmocka_unit_test(a_cancelled_session_goes_on_as_if_nothing_had_been),
+      cmocka_unit_test(a_cancel_outlives_a_reset),
       cmocka_unit_test(cancelling_one_session_leaves_the_others_alone),
       cmocka_unit_test(a_weight_that_is_not_finite_is_named_with_layer_and_op),
       cmocka_unit_test(a_bad_row_ends_its_own_session_only),
