@@ -22,7 +22,7 @@
  * many to stay in the first-level cache beside the weights, a few rows together, a segment of each in turn.  While one
  * segment (or whole row) is computed, the loop asks for one some way ahead, into the first-level cache and not to be
  * kept.  docs/EXPERIMENTS.md has what was measured. */
-#define SL_MM_LEAD    (8 * 1024)
+#define SL_MM_LEAD    (4 * 1024)
 #define SL_MM_ABREAST 4 /* rows taken together, at most */
 
 /* Lines of a segment, for so many tokens at a time. */
