@@ -419,7 +419,7 @@ static sl_weight slice(const sl_tensor *tensor, int64_t rows_per_expert, int e, 
                      .K = K};
 }
 
-static bool fused_experts(sl_builder *b, int experts, int E, int I, int H, sl_expert_layer *layer) {
+static bool fused_experts(sl_builder *b, int experts, int E, int I, int H) {
   const sl_tensor *gate_up = require(b, "experts.gate_up_proj", ""), *down = require(b, "experts.down_proj", "");
   if (!gate_up || !down) return false;
   const int64_t gate_up_shape[3] = {E, 2 * (int64_t)I, H}, down_shape[3] = {E, H, I};
@@ -435,7 +435,6 @@ static bool fused_experts(sl_builder *b, int experts, int E, int I, int H, sl_ex
                    .down = slice(down, H, e, 0, H, I)};
     sl_expert_store_set(b->store, experts, e, &w, names);
   }
-  layer->sample = gate_up;
   return true;
 }
 
@@ -447,7 +446,7 @@ static void same_dtype(sl_builder *b, const sl_matrix *m, const sl_weight *first
               sl_dtype_name(m->weight.dtype), sl_dtype_name(first->dtype));
 }
 
-static bool separate_experts(sl_builder *b, int experts, int E, int I, int H, sl_expert_layer *layer) {
+static bool separate_experts(sl_builder *b, int experts, int E, int I, int H) {
   sl_expert first = {0};
   for (int e = 0; e < E; e++) {
     static const char *const parts[3] = {"gate_proj", "up_proj", "down_proj"};
@@ -460,10 +459,7 @@ static bool separate_experts(sl_builder *b, int experts, int E, int I, int H, sl
       names[i] = m[i].tensor->name;
     }
     sl_expert w = {m[0].weight, m[1].weight, m[2].weight};
-    if (e == 0) {
-      first = w;
-      layer->sample = m[0].tensor;
-    }
+    if (e == 0) first = w;
     same_dtype(b, &m[0], &first.gate);
     same_dtype(b, &m[1], &first.gate);
     same_dtype(b, &m[2], &first.down);
@@ -482,7 +478,7 @@ int sl_b_experts(sl_builder *b, int x, int ids, int weights, int n_experts, int 
   int index = p->n_expert_layers;
   sl_expert_layer layer = {.layer = b->layer};
   bool fused = find(b, "experts.gate_up_proj", "") != NULL;
-  if (!(fused ? fused_experts : separate_experts)(b, index, n_experts, I, H, &layer)) return SL_NONE;
+  if (!(fused ? fused_experts : separate_experts)(b, index, n_experts, I, H)) return SL_NONE;
   const sl_expert *first = sl_expert_store_peek(b->store, index);
   layer.gate = first->gate;
   layer.down = first->down;

@@ -39,10 +39,9 @@ typedef struct sl_kv_spec {
 
 /* The experts of one layer. */
 typedef struct sl_expert_layer {
-  int layer;               /* of the model */
-  const sl_tensor *sample; /* a tensor of an expert, for its dtype and file */
-  sl_weight gate, down;    /* shapes and dtypes that all experts of the layer share; data is NULL */
-  uint64_t expert_bytes;   /* stored bytes of one expert */
+  int layer;             /* of the model */
+  sl_weight gate, down;  /* shapes and dtypes that all experts of the layer share; data is NULL */
+  uint64_t expert_bytes; /* stored bytes of one expert */
 } sl_expert_layer;
 
 typedef struct sl_node {
